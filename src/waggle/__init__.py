@@ -1,10 +1,10 @@
 """Waggle: one anonymous local law for self-organizing LLM swarms.
 
-Read `core` (the contract), `runtime` (what plays it), then `substrates` and `laws`; the README
-lists all folders. Beside them: `plugins` is the registry of the three extension points, with
-`built_in` and `plugin_files` as its sources; `extras` names optional libraries; `process_pool` and
-`shared_folders` are for several processes. The public names below are loaded when they are first
-used, so that `import waggle` stays light.
+Read `core` (the contract), `runtime` (the engines), then `substrates` and `laws`; the README lists
+all folders. The modules here: `plugins` is the registry of the three extension points, with
+`built_in` and `plugin_files` as its sources; `extras` lists optional libraries; `process_pool` and
+`shared_folders` are for several processes. The public names below are loaded on first use, so that
+`import waggle` stays light.
 """
 
 from __future__ import annotations

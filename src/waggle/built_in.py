@@ -78,4 +78,4 @@ BUILT_IN: Mapping[Kind, Mapping[str, str]] = {
 """Names of every kind, each with its `module:attribute`."""
 
 ELSEWHERE: Mapping[str, str] = {"smollm2": "waggle-swarm-smollm2"}
-"""Laws of the project that are distributions of their own, with the name to install."""
+"""Laws of the project that are separate distributions, with the name to install."""

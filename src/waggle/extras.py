@@ -1,7 +1,7 @@
-"""The optional parts of the installation: which extra brings a library, and how to install it.
+"""Optional dependencies: which extra provides a library, and how to install it.
 
 Every message about a missing library takes its command from here. The command works from any
-folder: where the package is installed already, an installer adds only what the extra brings.
+folder: if the package is already installed, the installer adds only the libraries of the extra.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ EXTRAS = {
     "pettingzoo": ("pettingzoo", "gymnasium"),
     "otel": ("opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"),
 }  # fmt: skip
-"""Optional parts of the installation and the libraries they bring; smaller parts come first."""
+"""Extras and the libraries that each of them provides; smaller extras come first."""
 
 
 class Use(NamedTuple):
-    """What an extra is for."""
+    """The purpose of an extra."""
 
     serves: str
     without: str
-    """What there is instead."""
+    """What still works without it."""
 
 
 USES = {
@@ -47,14 +47,14 @@ USES = {
 
 
 def extra_of(module: str | None) -> str | None:
-    """Return the smallest extra that brings a module, or None."""
+    """Return the smallest extra that provides a module, or None."""
     top = (module or "").partition(".")[0]
     brought = {name: [lib.partition("-")[0] for lib in libs] for name, libs in EXTRAS.items()}
     return next((name for name, tops in brought.items() if top in tops), None)
 
 
 def missing(module: str | None) -> str | None:
-    """Say in one line which extra brings a missing module, and what works without; else None."""
+    """Return one line on the extra that provides a module and what works without, or None."""
     extra = extra_of(module)
     if extra is None:
         return None
@@ -62,6 +62,6 @@ def missing(module: str | None) -> str | None:
 
 
 def install(extra: str) -> str:
-    """Return the command that adds an extra, with the pinned torch where a checkout pins it."""
+    """Return the command that installs an extra, with the pinned torch if a checkout pins it."""
     pins = "-c constraints.txt " if Path("constraints.txt").is_file() else ""
     return f"pip install {pins}'waggle-swarm[{extra}]'"

@@ -1,8 +1,8 @@
-"""Where plug-in code comes from, installed packages and single files, and what is said if it fails.
+"""Sources of plug-in code, installed packages and single files, and reports of its errors.
 
 `load_file` runs one Python file that registers something with the decorators of `waggle.plugins`;
-every process that this one starts runs it too. `raised` says in one line what code of others
-raised, and `place_of` where in that code.
+every process that this one starts runs it too. `raised` describes in one line an exception of
+plug-in code, and `place_of` returns where in that code it was raised.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from waggle.core.errors import ConfigError
 FILES = "WAGGLE_PLUGINS"
 """Environment variable that lists plug-in files, as PATH lists folders; processes inherit it."""
 WORKER_FILE = "waggle_worker_"
-"""How names of modules begin that are files of private workers (`waggle.workers.hire`)."""
+"""Prefix of the module names of private worker files (`waggle.workers.hire`)."""
 FAULTS = (Exception, SystemExit)
-"""What code of others may raise: `sys.exit` in a plug-in is its fault and not the end of a run."""
+"""Exceptions caught from plug-in code: `sys.exit` in it is an error and does not end the run."""
 
 loaded: dict[str, str] = {}
-"""Plug-in files that this process has run -> names of their modules."""
+"""Plug-in files that this process has run -> their module names."""
 decorating: set[str] = set()
 """Modules that registered something with a decorator."""
 
 
 class PluginError(ConfigError):
-    """A name that is unknown, taken twice, or whose code cannot be used."""
+    """Raised when a name is unknown or registered twice, or its code cannot be used."""
 
 
 class Entry(NamedTuple):
-    """What a name stands for, before anything is imported."""
+    """A registered name with its target, which is not imported yet."""
 
     name: str
     target: str
@@ -57,7 +57,7 @@ def load_file(path: str | Path) -> None:
     """Run a Python file that registers substrates, laws or metrics with the decorators.
 
     Processes that are started later load it as well. A second call runs the file again, so that a
-    notebook sees what was changed.
+    notebook gets the changes.
 
     Raises:
         PluginError: if there is no such file, or it fails; the line names the place in it.
@@ -84,7 +84,7 @@ def load_file(path: str | Path) -> None:
 
 
 def refuse_taken(name: str, file: Path) -> None:
-    """Refuse a plug-in file that would stand in the way of another module of its name."""
+    """Raise PluginError if a plug-in file would shadow another module of its name."""
     if name in sys.modules:
         taken = getattr(sys.modules[name], "__file__", None)
     else:
@@ -95,18 +95,18 @@ def refuse_taken(name: str, file: Path) -> None:
 
 
 def raised(error: BaseException) -> str:
-    """Say in one line what code of others raised, and where in that code."""
+    """Describe in one line an exception of plug-in code, and where in that code it was raised."""
     what = f"{type(error).__name__}: {error}"
     if isinstance(error, SystemExit):
         what = f"it called sys.exit({'' if error.code is None else repr(error.code)})"
     place = place_of(error)
-    what = what.encode(errors="replace").decode()  # rows and terminals take no lone surrogates
+    what = what.encode(errors="replace").decode()  # rows and terminals cannot hold lone surrogates
     return " ".join(what.split()) + (f" ({place})" if place else "")
 
 
 def place_of(error: BaseException) -> str:
     """Return file and line of the innermost plug-in code that an error passed through, or ""."""
-    # An installed plug-in is all of its package, a decorated one the module that decorates it.
+    # An installed plug-in covers its whole package, a decorated one only the decorating module.
     modules = decorating | set(loaded.values())
     packages = {e.target.partition(":")[0].partition(".")[0]
                 for kind in BUILT_IN for e in installed(kind)}  # fmt: skip

@@ -1,11 +1,11 @@
 """The registry of the three extension points: substrates, laws and metrics.
 
-Names map to "module:attribute" strings, so that listing them imports nothing and a heavy law costs
-its import only when it is used. `waggle.built_in` lists the names of this package; another package
+Names map to "module:attribute" strings, so that listing them imports nothing and a heavy law is
+imported only when it is used. `waggle.built_in` lists the names of this package; another package
 declares an entry point in the group `waggle.substrates`, `waggle.laws` or `waggle.metrics`, and
 code that is imported anyway may use the decorators instead. A single file without a package is
-loaded by `load_file` of `waggle.plugin_files`. Invariant: a name has one meaning; two objects under
-one name are an error that names both.
+loaded by `load_file` of `waggle.plugin_files`. Invariant: a name refers to one object; two objects
+under one name are an error that names both.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ class Task(NamedTuple):
 
     @property
     def name(self) -> str:
-        """`substrate/task`, or the bare name where a substrate has one task of its own name."""
+        """`substrate/task`, or only the task's name if it equals the substrate's."""
         return self.task if self.task == self.substrate else f"{self.substrate}/{self.task}"
 
 
 _decorated: dict[Kind, dict[str, tuple[str, Any]]] = {"substrate": {}, "law": {}, "metric": {}}
 _lent: dict[Kind, dict[str, Any]] = {"substrate": {}, "law": {}, "metric": {}}
-"""What stands for a name for a while, whatever else has that name."""
+"""Objects that are registered temporarily; they override others of the same name."""
 
 
 def substrate(name: str) -> Callable[[_Class], _Class]:
@@ -91,7 +91,7 @@ def metric(
 
 @contextmanager
 def lent(things: Mapping[Kind, Mapping[str, Any]]) -> Iterator[None]:
-    """Let names stand for objects for a while: factories of laws and substrates, and metrics."""
+    """Register objects under names temporarily: factories of laws and substrates, and metrics."""
     before = {kind: dict(known) for kind, known in _lent.items()}
     for kind, named in things.items():
         _lent[kind].update(named)
@@ -102,10 +102,10 @@ def lent(things: Mapping[Kind, Mapping[str, Any]]) -> Iterator[None]:
 
 
 def carried() -> tuple[bytes, set[tuple[Kind, str]]]:
-    """Return what only this process knows, for `adopt` in another, and what cannot be carried.
+    """Return the objects registered only in this process, pickled for `adopt`, and those left out.
 
-    That is what was lent or decorated here, plug-in files aside, which every process loads. Code of
-    `__main__`, a script or a notebook, cannot be carried: another process does not run it.
+    These are the objects lent or decorated here, except from plug-in files, which every process
+    loads. Code of `__main__`, a script or a notebook, is left out: other processes do not run it.
     """
     ours: list[tuple[Kind, str, Any]] = [
         (kind, name, value) for kind, known in _lent.items() for name, value in known.items()
@@ -120,7 +120,7 @@ def carried() -> tuple[bytes, set[tuple[Kind, str]]]:
     for kind, name, value in ours:
         try:
             data = pickle.dumps(value)
-        except Exception:  # whatever an object raises that does not want to be pickled
+        except Exception:  # pickling may raise anything
             data = b"__main__"
         if b"__main__" in data:
             left.add((kind, name))
@@ -130,7 +130,7 @@ def carried() -> tuple[bytes, set[tuple[Kind, str]]]:
 
 
 def adopt(things: bytes) -> None:
-    """Take over, in a process of ours, what the one that started it has carried."""
+    """Register, in a worker process, what its parent process returned from `carried`."""
     for kind, name, data in pickle.loads(things):
         _lent[kind][name] = pickle.loads(data)
 
@@ -160,7 +160,7 @@ def get_substrate(name: str) -> Substrate:
 
 
 def get_law(name: str, **options: Any) -> Law:
-    """Return a law by name, made with its options.
+    """Return a law by name, created with its options.
 
     Raises:
         PluginError: for an unknown name or option, or an object without `decide`.
@@ -198,9 +198,9 @@ def law_options(name: str) -> Mapping[str, inspect.Parameter]:
 
 
 def law_meanings(name: str) -> dict[str, str]:
-    """Return what the options of a law mean, as the `Args:` of its docstrings say it.
+    """Return the descriptions of a law's options, from the `Args:` of its docstrings.
 
-    A function that says nothing of an option means by it what the class means that it returns.
+    If a factory function does not describe an option, the class that it returns is used.
     """
     factory = _load("law", name)
     returned = getattr(factory, "__annotations__", {}).get("return")
@@ -218,7 +218,7 @@ def parameters(factory: Any) -> Mapping[str, inspect.Parameter]:
     """Return the parameters of a factory by name, typed where their types can be resolved."""
     try:
         return inspect.signature(factory, eval_str=True).parameters
-    except NameError:  # a type that is imported for type checkers alone
+    except NameError:  # a type that is imported only for type checkers
         return inspect.signature(factory).parameters
     except ValueError:  # some builtins have no signature
         return {}
@@ -243,7 +243,7 @@ def broken(kind: Kind) -> dict[str, str]:
 
 
 def find_task(text: str) -> Task:
-    """Resolve `substrate/task`, or the last part alone where it is unique.
+    """Resolve `substrate/task`, or only its last part if that is unique.
 
     Raises:
         PluginError: with a suggestion for a typo, or the candidates of an ambiguous name.
@@ -272,7 +272,7 @@ def find_task(text: str) -> Task:
 
 
 def _register(kind: Kind, name: str, source: Any, value: _Value) -> _Value:
-    """Register a decorated object; only a new import of its module may replace it."""
+    """Register a decorated object; only the same target, imported again, may replace it."""
     target = f"{source.__module__}:{source.__qualname__}"
     known = _decorated[kind].setdefault(name, (target, value))
     if known[0] != target:
@@ -322,7 +322,7 @@ def _load(kind: Kind, name: str) -> Any:
 
 
 def _imported(kind: Kind, entry: Entry) -> Any:
-    """Import a target; an exception of its code becomes one line that names the plug-in."""
+    """Import a target; report an exception of its code in one line that names the plug-in."""
     module, _, attribute = entry.target.partition(":")
     try:
         found: Any = import_module(module)
@@ -337,7 +337,7 @@ def _imported(kind: Kind, entry: Entry) -> Any:
 
 
 def _create(kind: Kind, name: str, factory: Any, options: Mapping[str, Any]) -> Any:
-    """Call a factory, turning an unknown or missing option into one line."""
+    """Call a factory; report an unknown or missing option in one line."""
     if not callable(factory):
         raise PluginError(f"{kind} {name!r} is not callable; register its class or a function")
     takes = parameters(factory)
@@ -354,6 +354,6 @@ def _create(kind: Kind, name: str, factory: Any, options: Mapping[str, Any]) -> 
 
 
 def _required(parameter: inspect.Parameter) -> bool:
-    """Whether a call without this parameter fails."""
+    """Return whether a call without this parameter fails."""
     variadic = parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
     return parameter.default is parameter.empty and not variadic

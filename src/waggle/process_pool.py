@@ -1,7 +1,7 @@
-"""A pool of worker processes that ends with the process that started it, however that ends.
+"""A pool of worker processes that exit with their parent process, even if it is killed.
 
-Workers are fresh processes (a fork of a process that has used CUDA or threads may hang) and watch
-their parent: after a kill none of them stays behind.
+Workers are spawned, since a fork of a process that has used CUDA or threads may hang. Each of them
+watches its parent and exits when the parent is gone.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 Run: TypeAlias = Callable[[Callable[[Any, Any], Any], Iterable[Any]], Iterator[Any]]
-"""Maps `function(made, item)` over items, in their order (see `mapped`)."""
+"""A map of `function(made, item)` over items, in their order (see `mapped`)."""
 
 _STARTING = threading.Lock()
-"""Held while a process is started: threads may start some at a time."""
+"""Held while a process is started, since several threads may start processes at once."""
 
 
 class _Process(SpawnProcess):
-    """A process that does not run the script of the one that starts it."""
+    """A process that does not run the main script of its parent."""
 
     @staticmethod
     def _Popen(process_obj: Any) -> Any:
-        # A script without `if __name__ == "__main__"` would call for workers in every worker.
+        # A script without `if __name__ == "__main__"` would start workers in every worker.
         with _STARTING:
             script = sys.modules["__main__"]
             sys.modules["__main__"] = ModuleType("__main__")
@@ -48,7 +48,7 @@ class _Alone(SpawnContext):
 def process_pool(
     size: int, opened: Callable[..., None] | None = None, *given: Any
 ) -> Iterator[ProcessPoolExecutor]:
-    """Open so many worker processes, each prepared by `opened(*given)`."""
+    """Open a pool of `size` worker processes, each initialised by `opened(*given)`."""
     context = _Alone()
     with ProcessPoolExecutor(size, context, initializer=_start, initargs=(opened, given)) as pool:
         try:
@@ -60,10 +60,10 @@ def process_pool(
 
 @contextmanager
 def mapped(size: int, make: Callable[[], Any]) -> Iterator[Run]:
-    """Yield a map over so many processes, each with an object that it makes for itself.
+    """Yield a map over `size` processes, each of which creates one object with `make`.
 
-    With one process there is none: items are worked on here, one by one as results are read.
-    Results that are no longer read are cancelled.
+    With size 1 no process is started: items are processed here, lazily, as results are read. On
+    exit, pending items are cancelled.
     """
     if size <= 1:
         made = make()
@@ -75,7 +75,7 @@ def mapped(size: int, make: Callable[[], Any]) -> Iterator[Run]:
 
 
 _MADE: list[Any] = []
-"""The object of a worker process."""
+"""The object that this worker process created."""
 
 
 def _make(make: Callable[[], Any]) -> None:
@@ -95,7 +95,7 @@ def _start(opened: Callable[..., None] | None, given: tuple[Any, ...]) -> None:
 
 
 def end_with_parent() -> None:
-    """Let this worker process end as soon as the one that started it is gone."""
+    """Make this worker process exit as soon as its parent process is gone."""
     threading.Thread(target=_watch, daemon=True).start()
 
 

@@ -1,8 +1,8 @@
-"""Folders that processes share: one writes at a time, and what the dead left unfinished is swept.
+"""Folders that processes share: a lock for a single writer, and removal of unfinished files.
 
-A lock ends with its process. Whatever is written under a temporary name carries the number of its
-process in that name. A process that is killed leaves its file behind; the next one that writes to
-the same folder removes it.
+A lock is released when its process ends. Temporary file names contain the process ID of the
+writer. A process that is killed leaves its file behind; the next process that writes to the same
+folder removes it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _UNFINISHED = re.compile(r".*(?:\.partial-([0-9]{1,9})|\.([0-9]{1,9})\.partial)"
 
 
 def locked(folder: Path, writer: str) -> IO[bytes]:
-    """Return a file that holds the lock of a folder, which is made; closing it lets others write.
+    """Create and lock a folder; return the lock file, which releases the lock when it is closed.
 
     Raises:
-        ConfigError: if another process has it; `writer` says what that would be.
+        ConfigError: if another process has the lock; `writer` describes it in the message.
     """
     folder.mkdir(parents=True, exist_ok=True)
     lock = (folder / _LOCK).open("ab")
@@ -44,7 +44,7 @@ def locked(folder: Path, writer: str) -> IO[bytes]:
 
 
 def sweep(folder: Path) -> int:
-    """Remove what dead processes left unfinished in a folder; return how much it was."""
+    """Remove the unfinished files of dead processes from a folder; return their number."""
     swept = 0
     for path in [*folder.glob("*.partial-*"), *folder.glob(".*.partial")]:
         found = _UNFINISHED.fullmatch(path.name)
@@ -62,6 +62,6 @@ def _alive(process: int) -> bool:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # somebody else's
+    except OSError:  # a process of another user
         return True
     return True

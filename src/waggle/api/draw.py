@@ -1,4 +1,4 @@
-"""Pictures of one episode and of many, for notebooks and files; needs matplotlib."""
+"""Plots of one episode and of many, for notebooks and files; needs matplotlib."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _NOTHING, _OTHER = "#e9ebee", "#c3c7cd"
 _NAMED = 6
-"""Claims that have a colour of their own, those held most."""
+"""Number of claims with a separate colour: those held most often."""
 
 
 @styled
@@ -63,7 +63,7 @@ def commitments(record: EpisodeRecord) -> list[list[str | None]]:
 
 
 Means = Mapping[str, Mapping[str, Interval]]
-"""By law and place on the axis, a mean with its interval."""
+"""Law -> label on the x-axis -> mean with its interval."""
 
 
 @styled
@@ -92,7 +92,7 @@ def compared(panels: Mapping[str, Means], places: Sequence[str]) -> Figure:
 
 
 def _shown(sheet: Any) -> Figure:
-    """Let a notebook show a sheet that no window manager knows."""
+    """Let a notebook show a figure that was created without pyplot."""
 
     def png() -> bytes:
         with BytesIO() as file:
@@ -104,7 +104,7 @@ def _shown(sheet: Any) -> Figure:
 
 
 def saved(sheet: Figure, path: str | Path | None) -> Figure:
-    """Write a sheet to a file whose ending says the format, where a path is given."""
+    """Save a figure if a path is given, in the format of its suffix; return the figure."""
     if path is not None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         sheet.savefig(path, dpi=150)

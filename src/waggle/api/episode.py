@@ -51,10 +51,10 @@ class Episode:
         substrate: Substrate | None = None,
         seconds: float | None = None,
     ) -> None:
-        """Take a record; `substrate` is what opened its world, where no name leads to it."""
+        """Take a record, and the substrate of its world if that has no registered name."""
         self.record = record
         self.seconds = seconds
-        """How long it took to play, where it was played here."""
+        """Duration of play; None if the episode was not played here."""
         self._substrate = substrate
 
     @classmethod
@@ -64,7 +64,7 @@ class Episode:
 
     @property
     def case(self) -> Case:
-        """What was played: substrate, task, n, seed, rounds, shock, options."""
+        """The case that was played: substrate, task, n, seed, rounds, shock, options."""
         return self.record.header.case
 
     @property
@@ -89,7 +89,7 @@ class Episode:
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """What happened how often: messages, writes, decodes, calls, tokens."""
+        """Counts of messages, writes, decodes, calls and tokens."""
         return self.record.footer.counters
 
     def metric(self, metric: MetricLike) -> float | None:
@@ -97,7 +97,7 @@ class Episode:
         return find_metric(metric)(self.record)
 
     def show(self, round: int | None = None, agent: int | None = None) -> None:
-        """Print what an agent saw and said in a round; all rounds or all agents in a line each."""
+        """Print what an agent saw and said in a round; without either, one line for each."""
         screen.write(show.text(self.record, round, agent))
 
     def to_frame(self, by: Literal["round", "update"] = "round") -> pandas.DataFrame:
@@ -107,13 +107,13 @@ class Episode:
         return frame(_rounds(self.record) if by == "round" else _updates(self.record))
 
     def plot(self, path: str | Path | None = None) -> Figure:
-        """Draw who is committed to what, and the score, over the rounds; save it if asked to."""
+        """Plot the commitments and the scores over the rounds; save the figure if `path` is set."""
         from waggle.api import draw
 
         return draw.saved(draw.episode(self.record), path)
 
     def save(self, path: str | Path = "runs") -> Path:
-        """Write the record to a file `*.jsonl.gz`, or under a name of its own into a folder."""
+        """Write the record to a file `*.jsonl.gz`, or into a folder under a generated name."""
         place = Path(path)
         if not place.name.endswith(SUFFIX):
             place = place_of(place, self.case, self.law, self.record.header)
@@ -128,7 +128,7 @@ class Episode:
         """Recompute the episode without its law and compare everything with the record.
 
         Raises:
-            RecordError: if the record is of no world that can be opened here.
+            RecordError: if the recorded world cannot be opened here.
         """
         try:
             return replaying.replay(self.record, open_world(self.record.header, self._substrate))
@@ -151,10 +151,10 @@ class Episode:
 
 
 def open_world(header: Header, substrate: Substrate | None = None) -> World:
-    """Open the recorded case; its header is untrusted until it says a possible one.
+    """Open the recorded case, after validation of the untrusted header.
 
     Raises:
-        ValueError: for a case that cannot be.
+        ValueError: for an impossible case.
         LookupError: for a substrate that is not installed.
     """
     case = header.case
@@ -169,7 +169,7 @@ def open_world(header: Header, substrate: Substrate | None = None) -> World:
 def summary(
     footer: Footer, n: int, metrics: Mapping[str, float | None] = MappingProxyType({})
 ) -> Iterator[tuple[str, object]]:
-    """Yield what an episode of n agents came to: scores, own metrics, traffic, decodes, costs."""
+    """Yield the results of an episode: scores, given metrics, traffic, decodes, costs."""
     count = footer.counters
     yield from footer.scores.items()
     yield from metrics.items()
@@ -194,7 +194,7 @@ def _prefixed(count: Mapping[str, int], prefix: str, label: str) -> Iterator[tup
 
 
 def place_of(folder: Path, case: Case, law: str, settings: object) -> Path:
-    """Name a record after its episode and all its settings, so that none replaces another."""
+    """Return a record's path; its name covers all settings, so that none replaces another."""
     digest = derive(0, "record", repr(msgspec.to_builtins((case, settings)))) >> 32
     task = case.task if case.task == case.substrate else f"{case.substrate}-{case.task}"
     return folder / record_name(task, case.n, case.seed, f"{law}_{digest:08x}")
@@ -204,7 +204,7 @@ def frame(rows: Iterator[dict[str, Any]]) -> pandas.DataFrame:
     """Return rows as a pandas DataFrame.
 
     Raises:
-        ConfigError: where pandas is not installed, with the command that installs it.
+        ConfigError: if pandas is not installed, with the command that installs it.
     """
     try:
         import pandas

@@ -1,8 +1,8 @@
-"""Tasks, laws, workers and metrics as a user gives them: by name, as a class, or as an object.
+"""Resolve tasks, laws, workers and metrics that are given by name, as a class or as an object.
 
 A task is a name, a substrate, or a pair of a substrate and the name of one of its tasks. A law is a
-name, the folder of a trained one, a class, or an object with `decide`. A worker is a name, the
-callable of a file, or a callable. A metric is a name or a function of one episode record.
+name, the folder of a trained law, a class, or an object with `decide`. A worker is a name, a
+callable in a file, or a callable. A metric is a name or a function of one episode record.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from waggle.workers.desk import WorkerDesk
 from waggle.workers.hire import hire, worker_options
 
 TaskLike: TypeAlias = str | Substrate | type[Substrate] | tuple[Substrate | type[Substrate], str]
-"""A task by name, or a world of your own."""
+"""A task by name, or a custom substrate."""
 LawLike: TypeAlias = str | Path | Law | Callable[..., Law]
-"""A law by name or folder, a class of laws, or a law."""
+"""A law by name or folder, a law class or factory, or a law."""
 WorkerLike: TypeAlias = str | Worker
-"""A private worker by name, or a callable of your own; an empty name for none."""
+"""A private worker by name, or a callable; an empty name for none."""
 MetricLike: TypeAlias = str | Metric | Callable[[EpisodeRecord], float | None]
-"""A metric by name, or a function of your own."""
+"""A metric by name, or a function of an episode record."""
 
 
 class GivenTask(NamedTuple):
@@ -40,31 +40,31 @@ class GivenTask(NamedTuple):
     task: Task
     substrate: Substrate
     own: bool
-    """Whether the substrate was given as an object, so that no name leads to it."""
+    """Whether the substrate was given as an object and has no registered name."""
 
 
 @dataclass(frozen=True)
 class Prebuilt:
-    """A factory that returns what it was given."""
+    """A factory that returns a fixed object."""
 
     thing: Any
 
     def __call__(self) -> Any:
-        """Return the thing itself."""
+        """Return the object."""
         return self.thing
 
 
 class GivenLaw(NamedTuple):
-    """A law before it is made: what makes it, and the options it takes."""
+    """A law before it is created: its factory, and the options that the factory takes."""
 
     name: str
     factory: Callable[..., Law]
     options: Mapping[str, inspect.Parameter]
     own: bool
-    """Whether it was given as an object or a folder, so that no name leads to it."""
+    """Whether it was given as an object or a folder and has no registered name."""
 
     def make(self, **options: Any) -> Law:
-        """Return the law, made with its options."""
+        """Create the law with these options."""
         return plugins.create_law(self.name, self.factory, options)
 
 
@@ -76,10 +76,10 @@ class GivenWorker(NamedTuple):
 
 
 def find_task(task: TaskLike) -> GivenTask:
-    """Return a task by name or of a substrate.
+    """Return a task, given by name or as a substrate.
 
     Raises:
-        ConfigError: for an unknown name, something that is no substrate, or too many tasks.
+        ConfigError: for an unknown name, an object that is no substrate, or an ambiguous task.
     """
     if isinstance(task, str):
         found = plugins.find_task(task)
@@ -99,10 +99,10 @@ def find_task(task: TaskLike) -> GivenTask:
 
 
 def find_law(law: LawLike) -> GivenLaw:
-    """Return what makes a law.
+    """Return the factory of a law, with its options.
 
     Raises:
-        ConfigError: for an unknown name, a folder without a law, or something that cannot decide.
+        ConfigError: for an unknown name, a folder without a law, or an object that cannot decide.
     """
     if isinstance(law, str | Path):
         return _named(str(law))
@@ -139,10 +139,10 @@ def _named_ones(parameters: Mapping[str, inspect.Parameter]) -> dict[str, inspec
 
 
 def find_worker(worker: WorkerLike) -> GivenWorker:
-    """Return what makes the staff of an episode.
+    """Return the factory of an episode's staff, with its options.
 
     Raises:
-        ConfigError: for an unknown name or something that cannot be called.
+        ConfigError: for an unknown name or an object that is not callable.
     """
     if isinstance(worker, str):
         return GivenWorker(partial(hire, worker), ("schedule", "cache", *worker_options(worker)))
@@ -157,7 +157,7 @@ def find_worker(worker: WorkerLike) -> GivenWorker:
 
 
 def among(name: str, value: Any, choice: Any) -> Any:
-    """Return a value that is one of a choice of words.
+    """Return the value if it is one of the words of a Literal type.
 
     Raises:
         ConfigError: if it is none of them.
@@ -170,10 +170,10 @@ def among(name: str, value: Any, choice: Any) -> Any:
 
 
 def find_metric(metric: MetricLike) -> Metric:
-    """Return a metric by name, or of a function, which gives it its name.
+    """Return a metric by name, or one made from a function and named after it.
 
     Raises:
-        ConfigError: for an unknown name or something that cannot be called.
+        ConfigError: for an unknown name or an object that is not callable.
     """
     if isinstance(metric, str):
         return plugins.get_metric(metric)

@@ -1,4 +1,4 @@
-"""Small tables of figures as text and as HTML, for reprs on a terminal and in a notebook."""
+"""Small tables as text and as HTML, for reprs on a terminal and in a notebook."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _UNSHOWN = {
     if chr(code) not in "\t\n"
 } | {code: f"\\u{code:04x}" for code in (0x061C, *range(0x200E, 0x2010), *range(0x202A, 0x202F),
                                          *range(0x2066, 0x206A))}  # fmt: skip
-"""Characters that steer a terminal or turn its text around, as they are shown."""
+"""Control characters and bidirectional marks, mapped to visible escapes."""
 
 
 def shown(text: str) -> str:
-    """Return a text of which nothing steers the terminal: names in records are not ours."""
+    """Return text with control characters escaped, since names in records are untrusted."""
     return text.translate(_UNSHOWN)
 
 
@@ -32,7 +32,7 @@ def figure(value: object) -> str:
 
 
 class Grid(NamedTuple):
-    """Rows under named columns; those from number `right` on are set flush right."""
+    """Rows under named columns; columns from index `right` on are right-aligned."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]

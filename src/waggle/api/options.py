@@ -1,4 +1,4 @@
-"""Options of the task, the law and the runtime: whose an option is, and whether its value will do.
+"""Options of the task, the law and the runtime: sort them by group and validate their values.
 
     sort_options({"scouts": 0.5, "perturb.loss": 0.1}, groups_of(substrate, law))
 
@@ -37,12 +37,12 @@ def sort_options(
     groups: Mapping[str, Iterable[str]],
     alike: Collection[str] = (),
 ) -> dict[str, dict[str, Any]]:
-    """Return the options by group; a dotted name says its group, another has to be of one alone.
+    """Return the options by group; a name without a dot must belong to one group only.
 
     Args:
         options: the options as they were given.
         groups: the names that each group has.
-        alike: groups that may have an option in common, which then goes to all of them.
+        alike: groups that may share an option, which then goes to all of them.
 
     Raises:
         ConfigError: for a name that no group has, or several have.
@@ -66,12 +66,12 @@ def sort_options(
 
 
 def checked(group: str, model: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values as a record can hold them, after the model of their group has read them.
+    """Validate values with the model of their group; return them as a record can hold them.
 
     Raises:
         ConfigError: one line that names the first bad option.
     """
-    if not values:  # a substrate without options may name the bare BaseModel, which reads nothing
+    if not values:  # a substrate without options may name BaseModel itself, which has no fields
         return {}
     try:
         read = model.model_validate(dict(values))
@@ -83,7 +83,7 @@ def checked(group: str, model: type[BaseModel], values: Mapping[str, Any]) -> di
 
 
 def given(model: BaseModel | None) -> dict[str, Any]:
-    """Return what the user set, and nothing that is merely a default."""
+    """Return the values that the user set, without defaults."""
     return {} if model is None else model.model_dump(mode="json", exclude_unset=True)
 
 
@@ -106,7 +106,7 @@ def mirror(struct: type[msgspec.Struct]) -> type[BaseModel]:
 
 
 def _docstrings(cls: type) -> dict[str, str]:
-    """Read the text under each field; Python keeps it in the source alone."""
+    """Return the docstring of each field, parsed from the source, since Python discards it."""
     body = ast.parse(dedent(inspect.getsource(cls))).body[0]
     if not isinstance(body, ast.ClassDef):
         return {}

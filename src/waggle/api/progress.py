@@ -1,7 +1,7 @@
-"""Progress of long work: how much is done, how fast, how long it still takes, how much failed.
+"""Progress of long work: amount done, rate, time left and number of failures.
 
-A terminal shows one bar, a notebook one line that is rewritten, a pipe a line now and then. All go
-to standard error, beside the result.
+A terminal shows one bar, a notebook one line that is rewritten, a pipe an occasional line. All of
+it goes to standard error, separate from the result.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from waggle.api.grid import shown
 from waggle.api.screen import err, note
 
 PATIENCE = 1.0
-"""Seconds after which a notebook shows progress; what is quicker leaves no line behind."""
+"""Seconds after which a notebook shows progress; shorter work leaves no line behind."""
 QUIET = 60.0
 """Seconds after which a pipe gets a line even if less than a tenth was done."""
 
 
 class Progress:
-    """Shows one kind of work at a time; another kind takes the place of the one before."""
+    """Shows the progress of one kind of work; another kind replaces the previous one."""
 
     def __init__(self, *, quiet: bool = False, lines: bool = True) -> None:
-        """Show it.
+        """Set up the display.
 
         Args:
             quiet: show nothing.
@@ -69,16 +69,16 @@ class Progress:
         left: float | None = None,
         line: bool = False,
     ) -> None:
-        """Say how far it is.
+        """Report progress.
 
         Args:
-            what: the things that are counted.
+            what: name of the items that are counted.
             done: how many are done.
             total: how many there are.
             failed: how many of those done have failed.
-            now: a word on the latest.
-            left: seconds that it still takes, where the caller knows better.
-            line: give a pipe a line of its own.
+            now: a short text about the latest item.
+            left: remaining seconds, if the caller has a better estimate.
+            line: print a line to a pipe for this call.
         """
         time = monotonic()
         if what != self._what or done < self._latest:  # another stage counts from the start
@@ -111,7 +111,7 @@ class Progress:
 
 
 def pace(rate: float) -> str:
-    """Return a number of things a second as a person reads it."""
+    """Return a rate in items per second as readable text."""
     if rate <= 0:
         return ""
     if rate < 1:
@@ -120,7 +120,7 @@ def pace(rate: float) -> str:
 
 
 def span(seconds: float) -> str:
-    """Return a time as a person reads it."""
+    """Return a duration as readable text."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -128,16 +128,16 @@ def span(seconds: float) -> str:
 
 
 class Step(Protocol):
-    """Counts one thing more as done, with a word on it."""
+    """A callable that counts one more item as done, with a short text about it."""
 
     def __call__(self, word: str, *, failed: bool = False) -> None:
-        """Count it."""
+        """Count one item."""
         ...
 
 
 @contextmanager
 def counting(what: str, total: int, *, quiet: bool = False, lines: bool = False) -> Iterator[Step]:
-    """Yield a function that counts one thing more as done; arguments are those of `Progress`."""
+    """Yield a function that counts one more item as done; arguments are those of `Progress`."""
     done = lost = 0
     with Progress(quiet=quiet, lines=lines) as tell:
 
@@ -150,7 +150,7 @@ def counting(what: str, total: int, *, quiet: bool = False, lines: bool = False)
 
 
 def _in_notebook() -> bool:
-    """Whether this process is the kernel of a notebook."""
+    """Return whether this process is the kernel of a notebook."""
     shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return hasattr(shell, "kernel")
 

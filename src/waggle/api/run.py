@@ -2,7 +2,7 @@
 
     episode = waggle.run("beacon", "heuristic", n=16, seed=10_000, shock=True, scouts=0.5)
 
-`prepare` settles everything that determines the episode; `run` plays it and keeps its record in
+`prepare` resolves everything that determines the episode; `run` plays it and keeps its record in
 memory. `waggle run` prepares in the same way and writes the record to disk while it plays.
 """
 
@@ -42,11 +42,11 @@ from waggle.shards.cluster import on_ray
 from waggle.shards.coordinator import Coordinator
 
 MAX_N = 1_000_000
-"""More agents than this is taken for a slip of the keyboard."""
+"""More agents than this are taken for a typing error."""
 EngineName: TypeAlias = Literal["sync", "event"]
 """The two engines."""
 RunEngine: TypeAlias = Literal["sync", "event", "ray"]
-"""Where one episode is played: on an engine, or on the synchronous one over many actors."""
+"""How one episode is played: on an engine, or on the synchronous one over many Ray actors."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Setup:
     world: World
     law: Law
     make: Callable[[], Law]
-    """Makes the law again, in another process."""
+    """Creates the law again, in another process."""
     engine: RunEngine
     order: Order
     switches: Switches
@@ -68,14 +68,14 @@ class Setup:
     staff: Staff | None
 
     def settings(self) -> dict[str, Any]:
-        """Return how the runtime is set."""
+        """Return the settings of the runtime."""
         return {
             "order": self.order, "switches": self.switches, "perturbation": self.perturbation,
             **({} if self.defence == Defence() else {"defence": self.defence}),
         }  # fmt: skip
 
     def play(self, sinks: Sequence[Sink], watch: Watcher | None = None) -> Footer:
-        """Play the episode in this process; a world is played once."""
+        """Play the episode in this process; a world can be played only once."""
         kind = Engine if self.engine == "sync" else EventEngine
         engine = kind(
             self.world, self.law, self.case, sinks=sinks, watch=watch, staff=self.staff,
@@ -84,10 +84,10 @@ class Setup:
         return engine.play()
 
     def on_ray(self, folder: Path, watch: Watcher | None = None, **sharding: Any) -> Coordinator:
-        """Return the episode on Ray, ready to play; `sharding` is that of `on_ray`.
+        """Return the episode on Ray, ready to play; `sharding` as in `waggle.shards.cluster`.
 
         Raises:
-            ConfigError: for what cannot be dealt to shards.
+            ConfigError: if the episode cannot be divided into shards.
         """
         if self.staff is not None:
             raise ConfigError("private workers need the engine sync or event; leave --worker out")
@@ -115,25 +115,25 @@ def run(
 ) -> Episode:
     """Play one episode and return it.
 
-    The same call gives the same episode, but for laws that ask an endpoint which samples.
+    The same call gives the same episode, except with laws that call an endpoint which samples.
 
     Args:
         task: a name of `waggle list tasks`, a substrate, or a pair (substrate, name of a task).
         law: a name of `waggle list laws`, a law's folder, a class, or an object with `decide`.
-        worker: who makes the private proposals, instead of the task's own rule: a name,
+        worker: the source of private proposals, instead of the task's own rule: a name,
             `FILE.py:callable`, or a callable.
         n: agents in the swarm.
         seed: names the episode; use 10,000 to 10,999 while you develop.
         rounds: local updates per agent; the task's own horizon if None.
         order: how a view lists its records; the law's own order if None.
         engine: `sync` forms all views of a round from one state; `event` runs calls, deliveries and
-            timers in virtual time; `ray` plays what `sync` does, over many actors of Ray.
-        shards: actors that the nodes are dealt to, on the engine `ray`.
-        shock: whether late counterevidence is injected, where the task knows how.
+            timers in virtual time; `ray` plays the same as `sync`, over many Ray actors.
+        shards: number of actors that the nodes are divided among, on the engine `ray`.
+        shock: whether late counterevidence is injected, if the task supports it.
         watch: draw every round; or a function that is called with every round and the world.
         progress: show a bar on a terminal, a line in a notebook.
-        **options: options of the task, law, worker and runtime, by the names they have behind the
-            dot on the command line, such as `regime="ports"` or `loss=0.1`.
+        **options: options of the task, law, worker and runtime, by their names after the dot on
+            the command line, such as `regime="ports"` or `loss=0.1`.
 
     Raises:
         WaggleError: one line that names what was wrong and the fix.
@@ -166,10 +166,10 @@ def prepare(
     shock: bool,
     options: Mapping[str, Any],
 ) -> Setup:
-    """Settle an episode and open its world; arguments are those of `run`.
+    """Resolve an episode and open its world; arguments are those of `run`.
 
     Raises:
-        WaggleError: for what cannot be played as given.
+        WaggleError: if the episode cannot be played as given.
     """
     among("engine", engine, RunEngine)
     found, source = find_task(task), find_law(law)
@@ -215,7 +215,7 @@ def count(name: str, value: int) -> int:
     """Return a number of agents or rounds.
 
     Raises:
-        ConfigError: if nobody can mean it.
+        ConfigError: if it is not a whole number from 1 to `MAX_N`.
     """
     number = _whole(name, value)
     if not 1 <= number <= MAX_N:
@@ -231,7 +231,7 @@ def _seed(value: int) -> int:
 
 
 def _whole(name: str, value: int) -> int:
-    """Return a whole number of any kind, such as one of an array, as a record can hold it."""
+    """Return an integer of any type, such as a NumPy integer, as an `int` for the record."""
     try:
         return int(index(value))
     except TypeError:
@@ -248,7 +248,7 @@ def watching(
     fps: float = FPS,
     step: bool = False,
 ) -> Iterator[Watcher]:
-    """Yield a watcher for one episode: a given one, every round drawn or as a line, or a bar.
+    """Yield a watcher for one episode: the given one, drawn rounds, lines, or a progress bar.
 
     Rounds are drawn in place on a terminal, with `fps` and `step` as in `Frames`.
     """

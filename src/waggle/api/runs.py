@@ -4,7 +4,7 @@
     runs                       # mean with interval and count for every task and law
     runs.to_frame()            # one row for every episode
 
-A `Runs` is made of rows, as those of `waggle eval` are; `Runs.load` reads any run directory.
+A `Runs` holds rows like those of `waggle eval`; `Runs.load` reads any run directory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHOWN_FAILURES = 3
-"""Failed episodes whose reason a repr names."""
+"""Number of failed episodes whose reason a repr shows."""
 
 
 class Mean(NamedTuple):
@@ -95,13 +95,13 @@ class Runs:
         metrics: Sequence[str] = (),
         folder: Path | None = None,
     ) -> None:
-        """Take rows and the recipe they were played by; `metrics` are shown beside the score."""
+        """Take rows and the recipe they were played with; `metrics` are shown beside the score."""
         self.rows = tuple(rows)
         self.recipe = recipe
         self.folder = folder
-        """The run directory, where there is one."""
+        """The run directory, if there is one."""
         self.left = 0 if planned is None else planned - len(self.rows)
-        """Episodes that were planned and not played, after an interruption."""
+        """Number of planned episodes that were not played, after an interruption."""
         self._metrics = tuple(metrics)
         self._laws = plan.called(recipe, recipe.methods)
 
@@ -113,7 +113,7 @@ class Runs:
 
     @property
     def failed(self) -> tuple[Row, ...]:
-        """Rows of episodes that could not be played; `error` says why."""
+        """Rows of episodes that could not be played; `error` has the reason."""
         return tuple(row for row in self.rows if row.error)
 
     def __len__(self) -> int:
@@ -182,7 +182,7 @@ class Runs:
             }
 
     def plot(self, *metrics: str, path: str | Path | None = None) -> Figure:
-        """Draw the means of all laws with their intervals; save it if asked to."""
+        """Plot the means of all laws with their intervals; save the figure if `path` is set."""
         from waggle.api import draw
 
         found = self.summary(*metrics)
@@ -202,7 +202,7 @@ class Runs:
         """Return one episode from its kept record (`sweep(..., folder=..., keep=True)`).
 
         Raises:
-            ConfigError: if no kept episode, or more than one, is meant.
+            ConfigError: if no kept episode, or more than one, matches.
         """
         found = [
             row

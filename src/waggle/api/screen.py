@@ -1,4 +1,4 @@
-"""What a person reads while a swarm plays: lines, and one for every round if asked for.
+"""Text output while a swarm plays: notes, results and, if requested, a line for every round.
 
 Results go to standard output, notes to standard error.
 """
@@ -16,21 +16,21 @@ from waggle.core.protocols import World
 from waggle.core.record import RoundRecord
 
 SHOWN_CLAIMS = 3
-"""Claims named in one line of a watched round."""
+"""Number of claims named in one line of a watched round."""
 
 
 def out(width: int | None = None) -> Console:
-    """Return a console on the present standard output, of its own width if none is given."""
+    """Return a console on the current standard output, with the detected width if none is given."""
     return Console(file=sys.stdout, highlight=False, soft_wrap=True, emoji=False, width=width)
 
 
 def err() -> Console:
-    """Return a console on the present standard error."""
+    """Return a console on the current standard error."""
     return Console(file=sys.stderr, highlight=False, soft_wrap=True)
 
 
 def note(text: str) -> None:
-    """Print a line beside the result."""
+    """Print a line to standard error."""
     err().print(shown(text), markup=False)
 
 
@@ -40,14 +40,14 @@ def say(text: str) -> None:
 
 
 def write(text: str) -> None:
-    """Print a text of many lines as it is, whatever the width of the screen."""
+    """Print a text of many lines without wrapping it to the screen."""
     sys.stdout.write(shown(text) + "\n")
 
 
 class Rounds:
     """A watcher that prints each round as one line, and draws the world where it can be drawn.
 
-    It shows the commitments of the whole swarm by the substrate's own claims, which no node sees.
+    It shows the commitments of the whole swarm in the substrate's own claims, which no node sees.
     """
 
     def __init__(self, tell: Callable[[str], None] = note) -> None:
@@ -82,5 +82,5 @@ class Rounds:
 
 
 def score_of(entry: RoundRecord) -> str:
-    """Return the score after a round as a person reads it."""
+    """Return the score after a round as readable text."""
     return f"score {figure(entry.score.get('score'))}"

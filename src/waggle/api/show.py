@@ -1,10 +1,10 @@
-"""A decision as a person reads it: what an agent saw, said and did, from the record alone.
+"""Decisions as readable text: what an agent saw, said and did, from the record alone.
 
 `text(record, round, agent)` writes one local update in full: the six slots of the view, the decode,
-what admission made of it, what was written and what was silenced. With a round or an agent alone it
+the admitted decision, the executed and the silenced writes. With only a round or only an agent it
 writes a line for each update, with neither a line for each round. References (`h..`, `z..`) are the
-opaque names of the view; claims in the substrate's own words stand under `did`, where only the
-analyst sees them.
+opaque names of the view; claims in the substrate's own terms are listed under `did`, for the
+analyst only.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STAGES = {
     "projected": "what was left after illegal parts were cut",
     "fallback": "the private proposal instead",
 }
-"""What became of a decode, by stage."""
+"""Stage of admission -> its result, in words."""
 
 
 def chosen(
@@ -52,7 +52,7 @@ def chosen(
 
 
 def text(record: EpisodeRecord, round: int | None = None, agent: int | None = None) -> str:
-    """Return what the record says of a round, an agent, or one update; raises as `chosen`."""
+    """Return the text about a round, an agent, or one update; raises as `chosen`."""
     found = chosen(record, round, agent)
     if round is None and agent is None:
         return _overview(record)
@@ -80,7 +80,7 @@ def _shock(entry: RoundRecord) -> str:
 
 
 def _listed(first: str, updates: Iterable[tuple[int, UpdateRecord]]) -> str:
-    """Return a line for every update: who or when, what it did, and what it holds now."""
+    """Return a line for every update: agent or round, what it did, and the claim it holds."""
     rows = [
         (str(key), u.mode, u.native or u.decision.task_action, "; ".join(map(write_text, u.writes)),
          u.claim, u.reopened, " ".join(u.codes))
@@ -91,7 +91,7 @@ def _listed(first: str, updates: Iterable[tuple[int, UpdateRecord]]) -> str:
 
 
 def write_text(write: WriteRecord) -> str:
-    """Return one candidate write and what became of it, on one line."""
+    """Return one candidate write and its result, on one line."""
     kind = "challenge of" if write.challenge else "fresh" if write.fresh else "relay of"
     to = ", ".join(map(str, write.receivers)) or "nobody"
     fate = f", silenced: {write.cause}" if write.cause else ", again" if write.refresh else ""
@@ -190,7 +190,7 @@ def decision(decision: Decision) -> Iterator[tuple[str, str]]:
 
 
 def did(update: UpdateRecord) -> Iterator[tuple[str, str]]:
-    """Yield what came of an update, in the substrate's own words."""
+    """Yield the effects of an update, in the substrate's own terms."""
     yield "mode", update.mode
     if update.bottom is not None:
         yield "cancelled", update.bottom

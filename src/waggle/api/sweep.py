@@ -2,10 +2,10 @@
 
     runs = waggle.sweep(["beacon", "silo/III-26"], ["nano", MyLaw()], range(10_000, 10_005))
 
-A sweep is an evaluation whose recipe is written by its arguments. Episodes are played here at
-first, and in worker processes once they take longer than starting those; laws that want large
-batches play many episodes side by side. Objects travel to the workers where they can be pickled,
-and are played in this process where they cannot. An interruption keeps what is finished.
+A sweep is an evaluation whose recipe is built from its arguments. Episodes are played in this
+process at first, and in worker processes once they take longer than starting those; laws that need
+large batches play many episodes side by side. Objects are sent to the workers if they can be
+pickled; otherwise this process plays them. An interruption keeps the finished episodes.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ from waggle.evaluate.runner import open_run, run_plan
 from waggle.workers.hire import worker_options
 
 PATIENCE = 2.0
-"""Seconds that episodes are played in this process before workers are started, which takes one."""
+"""Seconds of playing in this process before workers are started, which takes one second."""
 OBJECTS = "objects.json"
-"""File of a run directory with a digest of every object that was played or measured with."""
+"""File of a run directory with a digest of every object used to play or to measure."""
 
 
 def sweep(
@@ -78,7 +78,7 @@ def sweep(
     progress: bool = True,
     **options: Any,
 ) -> Runs:
-    """Play every task with every law on every seed, and return all of it.
+    """Play every task with every law on every seed, and return all episodes.
 
     Args:
         tasks: one task or a list of them, as `run` takes them; `silo/*` takes all of them.
@@ -89,14 +89,14 @@ def sweep(
         order: how views list their records; each law's own order if None.
         engine: `sync` or `event`.
         shock: whether late counterevidence is injected.
-        worker: who makes the private proposals, by name or as `FILE.py:callable`.
-        metrics: what is shown beside the score: names, or functions of one episode record.
-        folder: a run directory; the same call plays only what it lacks.
+        worker: the source of private proposals, by name or as `FILE.py:callable`.
+        metrics: metrics shown beside the score: names, or functions of one episode record.
+        folder: a run directory; the same call plays only its missing episodes.
         keep: keep the record of every episode in the folder, for `Runs.episode`.
         processes: worker processes; one per core if None, none for 1.
         progress: show a bar on a terminal, a line in a notebook.
         **options: options of tasks, laws, worker and runtime, as `run` takes them; each goes to
-            whoever has it.
+            every part that has it.
 
     Raises:
         WaggleError: one line that names what was wrong and the fix.
@@ -132,7 +132,7 @@ def sweep(
 def _play(
     cells: Sequence[Cell], place: Path, *, keep: bool, processes: int | None, quiet: bool
 ) -> None:
-    """Play what a folder lacks; an interruption ends it and loses nothing that was finished."""
+    """Play the missing episodes of a folder; an interruption keeps the finished ones."""
     known = finished_rows(place)
     left = sum(cell.key not in known for cell in cells)
     with counting("episodes", left, quiet=quiet) as step:
@@ -153,7 +153,7 @@ def _refuse(methods: Sequence[str], reason: str) -> NoReturn:
 
 
 class Spread:
-    """An executor that plays here at first, then in worker processes where code can be carried."""
+    """An executor that plays in this process first, then in workers if objects can be sent."""
 
     def __init__(self, processes: int | None = None) -> None:
         self._processes = processes or os.cpu_count() or 1
@@ -163,7 +163,7 @@ class Spread:
         return f"up to {self._processes} processes"
 
     def map(self, work: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[Result]:
-        """Do every job."""
+        """Run every job."""
         self._began = self._began or monotonic()
         waiting = list(jobs)
         while waiting and monotonic() - self._began < PATIENCE:
@@ -177,7 +177,7 @@ class Spread:
 
 
 def _needed(jobs: Iterable[Any]) -> set[tuple[Kind, str]]:
-    """Return the names that a worker would have to know: laws, substrates and every metric."""
+    """Return the names that a worker process needs: laws, substrates and every metric."""
     found: set[tuple[Kind, str]] = {("metric", name) for name in plugins.names("metric")}
     for cell, _ in jobs:
         found |= {("law", cell.law), ("substrate", cell.case.substrate)}
@@ -216,7 +216,7 @@ def _laws(laws: LawLike | Sequence[LawLike] | Mapping[str, LawLike]) -> dict[str
 
 
 def _metrics(metrics: Sequence[MetricLike]) -> list[plugins.Metric]:
-    """Return metrics of which no two have a name, which is all that a row says of them."""
+    """Return the metrics, with distinct names, since rows identify metrics only by name."""
     found: dict[str, plugins.Metric] = {}
     registered = plugins.names("metric")
     for each in map(find_metric, metrics):
@@ -239,7 +239,7 @@ def _recipe(
     worker: str,
     options: Mapping[str, Any],
 ) -> Recipe:
-    """Write the recipe that the arguments of a sweep amount to."""
+    """Build the recipe that the arguments of a sweep describe."""
     if isinstance(seeds, str) or not isinstance(seeds, Iterable):
         raise ConfigError(f"seeds are several, such as range(10_000, 10_005), not {seeds!r}")
     if order is not None:
@@ -304,9 +304,9 @@ def _objects(
     laws: Mapping[str, GivenLaw],
     metrics: Sequence[plugins.Metric],
 ) -> dict[str, Any]:
-    """Return a digest of every object of a folder, with those that it knows.
+    """Return a digest of every given object, with those already stored in the folder.
 
-    A folder whose rows other code of the same name has played or measured is refused. The metrics
+    A folder is refused if other code of the same name has played or measured its rows. The metrics
     of this package are in every row.
     """
     now = {f"substrate {t.task.substrate}": _digest(t.substrate) for t in tasks if t.own}

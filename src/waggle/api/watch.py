@@ -1,8 +1,8 @@
 """A swarm in the terminal, drawn in place: every agent in the colour of the claim it holds.
 
-A world with a map is drawn on it, any other as one sign per agent, in rows that fit the window; of
-a large swarm a sign stands for several agents and has the colour that most of them hold. Where
-there is no terminal, `screen.Rounds` prints a line for every round instead.
+A world with a map is drawn on it, any other as one sign per agent, in rows that fit the window; in
+a large swarm a sign stands for several agents and has the colour of their most common claim.
+Without a terminal, `screen.Rounds` prints a line for every round instead.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from waggle.core.protocols import World
 from waggle.core.record import RoundRecord
 
 FPS = 10.0
-"""Rounds a second at most, where nothing else is said."""
+"""Default for the maximum number of rounds per second."""
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a6fd1")
-"""Colours that stay apart for colour-blind readers, as in the viewer."""
+"""Colours that colour-blind readers can distinguish, as in the viewer."""
 OTHER = "#8b929e"
 HELD, NONE, REOPENED = "●", "·", "◌"
 _AROUND = 5
-"""Lines that are not picture: two above, the legend, one below, and the line of the cursor."""
+"""Lines outside the picture: two above, the legend, one below, and the cursor line."""
 
 
 class Frames:
-    """A watcher that draws every round in the place of the one before."""
+    """A watcher that draws every round in place of the previous one."""
 
     def __init__(
         self, console: Console | None = None, *, fps: float = FPS, step: bool = False
@@ -42,7 +42,7 @@ class Frames:
 
         Args:
             console: the terminal; standard error if None.
-            fps: rounds a second at most.
+            fps: maximum number of rounds per second.
             step: wait for a key after every round; `q` plays on.
         """
         self._console = console or err()
@@ -73,7 +73,7 @@ class Frames:
             self._step = _key() not in ("q", "Q", "")
 
     def frame(self, entry: RoundRecord, world: World) -> Text:
-        """Return the picture of a round, which fits the window."""
+        """Return the picture of a round, fitted to the window."""
         self._held.update((u.node, u.claim) for u in entry.updates)
         if entry.shock is not None:
             note = shown(entry.shock.note) or "injected"
@@ -120,7 +120,7 @@ class Frames:
         n = world.n
         wide = 2 if 2 * n <= width * height else 1
         columns = max(1, width // wide)
-        each = -(-n // (columns * height))  # agents behind one sign
+        each = -(-n // (columns * height))  # agents per sign
         signs = [self._sign(range(i, min(n, i + each)), reopened) for i in range(0, n, each)]
         rows = [signs[i : i + columns] for i in range(0, len(signs), columns)]
         return [Text(" " * (wide - 1)).join(Text(*sign) for sign in row) for row in rows]
@@ -154,7 +154,7 @@ class Frames:
 
 
 def _key() -> str:
-    """Wait for a key and return it; a line where keys cannot be read one by one."""
+    """Wait for a key and return it; read a whole line if single keys cannot be read."""
     try:
         import termios
         import tty

@@ -1,10 +1,10 @@
-"""How the communicating controls answer graph tasks: react to what direct contacts last said.
+"""Rules by which the communicating controls answer graph tasks, from their contacts' last answers.
 
-One fixed local rule per AgentsNet task, with the smaller priority breaking ties as the contract
-allows: step aside from a shared group, take the first value, lead if nobody known is smaller, pair
-with a contact that names you, cover what a smaller contact leaves open. The tie rules are those of
-the expert, so that a control loses by its organisation alone. Invariant: a function of one view,
-ties by order and lot.
+There is one fixed local rule per AgentsNet task, and the smaller priority breaks ties as the
+contract allows: leave a shared group, take the first value, lead if no known priority is smaller,
+pair with a contact that names this node, cover what a smaller contact leaves uncovered. The tie
+rules are those of the expert, so that a control loses by its organisation alone. Invariant: a
+function of one view, with ties broken by order and lot.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def answer(view: View) -> str:
 
 
 def _standing(view: View) -> str:
-    """Return the node's answer so far, or the private proposal before there is one."""
+    """Return the node's answer so far, or an empty string before there is one."""
     shown = view.private.observation.get("answer")
     return shown if isinstance(shown, str) and shown in view.contract.actions else ""
 
@@ -50,7 +50,7 @@ def _said(port: Port) -> str:
 
 
 def _group(view: View) -> str:
-    """Keep the group unless a contact that may insist has it too; then take a free one by lot."""
+    """Keep the group unless a contact with precedence has it; then take a free one by lot."""
     current = _standing(view) or view.proposal.action
     mine = _own_order(view)
     rivals = [p for p in view.private.channels if _said(p) == current and _order(p) != mine]
@@ -73,14 +73,14 @@ def _leader(view: View) -> str:
 
 
 def settled(view: View) -> bool:
-    """Whether the contact this node names has named it back."""
+    """Return whether the contact this node names has named it back."""
     return any(p.facts.get("named") == 1 and _said(p) == "you" for p in view.private.channels)
 
 
 def _partner(view: View) -> str:
-    """Keep a settled pair, accept a contact that names this node, else ask a free one by lot.
+    """Keep a settled pair, accept a contact that names this node, else name a free one by lot.
 
-    A node that has just asked one contact and is asked by another waits or accepts by coin.
+    A node that has just named one contact and is named by another waits or accepts by coin.
     """
     free = [p for p in view.private.channels if not _taken(p)]
     asked = next((p for p in free if p.facts.get("named") == 1), None)
@@ -96,7 +96,7 @@ def _partner(view: View) -> str:
 
 
 def _taken(port: Port) -> bool:
-    """Whether a contact is settled with someone else."""
+    """Return whether a contact is settled with another node."""
     return _said(port) == "another" and port.facts.get("sure") == MAX_BIN
 
 

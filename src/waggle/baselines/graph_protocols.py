@@ -1,10 +1,10 @@
-"""Reference protocols: standard distributed algorithms as ceilings beside the laws (spec 10).
+"""Reference protocols: standard distributed algorithms as ceilings for the laws (spec 10).
 
-A node program sees what a randomized-LOCAL node may see: its ports, its priority, private random
-bits, the number of colours, and what arrived on each port. Programs are no laws: they keep private
-state, ignore the View, and are never a teacher. Invariants: an answer uses nothing but the node's
-own state; in one lock step all nodes send, then all receive; R steps, then the answers; a priority
-draw is named by (graph, draw), so every protocol meets the same priorities.
+A node program sees what a node of the randomized LOCAL model may see: its ports, its priority,
+private random bits, the number of colours, and the messages of each port. Programs are not laws:
+they keep private state, ignore the View, and are never used as a teacher. Invariants: an answer
+uses only the node's own state; in each synchronous step all nodes send, then all receive; answers
+follow after R steps; priorities are seeded by (graph, draw), so every protocol gets the same ones.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from waggle.substrates.agentsnet.graphs import AgentGraph
 from waggle.substrates.agentsnet.tasks import evaluate, round_budget
 
 Inbox = Mapping[int, Any]
-"""What arrived in one step, by port."""
+"""Messages of one step, by port."""
 
 
 @dataclass(frozen=True)
 class _Start:
-    """What one node knows before the first step."""
+    """The information that one node has before the first step."""
 
     task: str
     ports: int
     priority: int
     groups: int
     nodes: int
-    """N, which AgentsNet tells its agents; only the leader without communication uses it."""
+    """N, which AgentsNet gives its agents; only the leader without communication uses it."""
     bits: int
-    """Root of the node's private random draws."""
+    """Seed of the node's private random draws."""
 
     def draw(self, count: int, step: int = 0) -> int:
         return mix(self.bits, step) % count
 
 
 class _Program:
-    """A node program; the base one sends nothing."""
+    """Base class of node programs; it sends nothing."""
 
     def __init__(self, start: _Start) -> None:
         self.start = start
@@ -54,7 +54,7 @@ class _Program:
         return {}
 
     def receive(self, step: int, inbox: Inbox) -> None:
-        """Take in what arrived in one step."""
+        """Process the messages of one step."""
 
     def answer(self) -> str | int:
         """Return the final answer; an integer is a port, for matching."""
@@ -66,7 +66,7 @@ class _Program:
 
 
 class _AlwaysFirst(_Program):
-    """Everyone gives the same fixed answer: 0 in consensus, Yes elsewhere."""
+    """The same fixed answer at every node: 0 in consensus, Yes elsewhere."""
 
     def answer(self) -> str:
         return "0" if self.start.task == "consensus" else "Yes"
@@ -89,7 +89,7 @@ class _LoneLeader(_Program):
 
 
 class _MinimumFlood(_Program):
-    """Flood the smallest priority seen, on change: the common anchor of both global tasks."""
+    """Flood the smallest priority seen, on change; both global tasks build on it."""
 
     def setup(self) -> None:
         self.smallest = self.start.priority
@@ -105,7 +105,7 @@ class _MinimumFlood(_Program):
         self.smallest = smallest
 
     def answer(self) -> str:
-        """Lead iff the smallest priority is the own one; agree on its last bit."""
+        """Lead iff the smallest priority is the own one; in consensus, return its last bit."""
         if self.start.task == "consensus":
             return str(self.smallest & 1)
         return "Yes" if self.smallest == self.start.priority else "No"
@@ -142,7 +142,7 @@ class _InPriorityOrder(_Program):
 
 
 class _PriorityGreedy(_InPriorityOrder):
-    """Take the smallest colour that no decided neighbour has."""
+    """Greedy colouring: take the smallest colour that no decided neighbour has."""
 
     def decide(self, smaller: list[int]) -> int | None:
         return self._free()[0] if all(port in self.decided for port in smaller) else None
@@ -159,7 +159,7 @@ class _PriorityGreedy(_InPriorityOrder):
 
 
 class _IndependentSet(_InPriorityOrder):
-    """Complement of the priority MIS: join when every smaller neighbour is out, then cover."""
+    """Complement of the priority MIS: join the set once every smaller neighbour is out."""
 
     def decide(self, smaller: list[int]) -> str | None:
         """Leave when a neighbour joined; join when all smaller neighbours left."""
@@ -191,7 +191,7 @@ class _ColourRetreat(_Program):
 
 
 class _Handshake(_Program):
-    """Match locally dominant edges in phases of two steps: say "free", then point at the best.
+    """Match locally dominant edges in phases of two steps: send "free", then point at the best.
 
     Edge weights are a hash of the two priorities, so both ends rank an edge alike. The vertex
     cover variant answers Yes at both ends of every matched edge.
@@ -205,7 +205,7 @@ class _Handshake(_Program):
         self.announced = False
 
     def send(self, step: int) -> Inbox:
-        """Announce on even steps, point on odd ones; a matched node says so once."""
+        """Announce on even steps, point on odd ones; a matched node announces that once."""
         if step % 2 == 0:
             return self._announce()
         if self.partner is not None or not self.open:
@@ -214,7 +214,7 @@ class _Handshake(_Program):
         return {port: ("point", port == self.choice) for port in range(self.start.ports)}
 
     def receive(self, step: int, inbox: Inbox) -> None:
-        """Learn who is still free; a mutual choice is a match."""
+        """Update which neighbours are free; a mutual choice is a match."""
         if step % 2 == 0:
             free = {port: value for port, (kind, value) in inbox.items() if kind == "free"}
             self.rank |= free
@@ -239,18 +239,18 @@ class _Handshake(_Program):
 
 
 class _FullGather(_Program):
-    """Gather the whole graph, then run one greedy solver on it, the same at every node.
+    """Gather the whole graph, then run the same greedy solver on it at every node.
 
-    R >= D+1 holds on every budget, so each node learns all priorities and all rows of the graph.
+    R >= D+1 holds for every budget, so each node learns all priorities and all rows of the graph.
     Its messages are unbounded, so no bounded law could imitate it.
     """
 
     def setup(self) -> None:
         self.rank: dict[int, int] = {}
         self.rows: dict[int, frozenset[int]] = {}
-        """Neighbour priorities, by priority."""
+        """Priorities of the neighbours of a node, by its priority."""
         self.news: dict[int, frozenset[int]] = {}
-        """Rows that no neighbour was told yet."""
+        """Rows not yet sent to the neighbours."""
 
     def send(self, step: int) -> Inbox:
         if step == 0:
@@ -277,7 +277,7 @@ class _FullGather(_Program):
         return next((port for port, rank in self.rank.items() if rank == partner), "None")
 
     def _colours(self) -> dict[int, int]:
-        """Return the smallest colour no smaller neighbour has, by priority."""
+        """Return greedy colours by priority: the smallest that no smaller neighbour has."""
         colours: dict[int, int] = {}
         for node in sorted(self.rows):
             used = {colours[v] for v in self.rows[node] if v in colours}
@@ -303,7 +303,7 @@ class _FullGather(_Program):
 
 
 def _without(groups: int, taken: Iterable[int]) -> list[int]:
-    """Return the colours 1 to `groups` that are not taken; never empty beside max-degree ports."""
+    """Return the free colours of 1 to `groups`; never empty, as `groups` is max degree + 1."""
     used = set(taken)
     return [colour for colour in range(1, groups + 1) if colour not in used]
 
@@ -321,7 +321,7 @@ PROTOCOLS: tuple[tuple[str, type[_Program], tuple[str, ...]], ...] = (
     ("all Yes", _AlwaysFirst, ("vertex_cover",)),
     ("full gather and greedy", _FullGather, ("coloring", "matching", "vertex_cover")),
 )
-"""Label, program and the tasks it is a reference for."""
+"""Label, program and tasks of every reference protocol."""
 
 
 class Run(NamedTuple):
@@ -333,7 +333,7 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: a protocol on a task, over graphs and priority draws."""
+    """One row of the table: a protocol on a task, over graphs and priority draws."""
 
     task: str
     protocol: str
@@ -354,7 +354,7 @@ def draw_priorities(graph: AgentGraph, draw: int) -> list[int]:
 
 
 def run_protocol(program: type[_Program], task: str, graph: AgentGraph, draw: int) -> Run:
-    """Play one episode of a reference protocol and score it officially."""
+    """Play one episode of a reference protocol and return its official score."""
     bits = derive(draw, "agentsnet-reference-bits", graph.id)
     groups = graph.max_degree + 1
     nodes = [
@@ -392,7 +392,7 @@ def reference_table(graphs: Sequence[AgentGraph], draws: int = 100) -> list[Row]
 def measure(
     label: str, program: type[_Program], task: str, graphs: Sequence[AgentGraph], draws: int
 ) -> Row:
-    """Return one row: strict by size, soft and messages over all episodes."""
+    """Return one row: strict score by size, and mean soft score and messages of all episodes."""
     runs = {g.id: [run_protocol(program, task, g, d) for d in range(draws)] for g in graphs}
     every = [run for group in runs.values() for run in group]
     strict = {

@@ -1,13 +1,13 @@
 """Interface-matched controls: NoComm, NativeMsg, FixedSwarm (App. "Baseline implementations").
 
-They share topology, private proposals, legal actions and the runtime's surface with every law, and
-differ in how they organise: not at all; by transient native messages without a persistent field,
-quorum or commitment; by one fixed rule over finite-lifetime signals. Where the task spreads data
-over ports (Silo) both communicating controls send one frame in every round, on the port that the
-expert's own port rule ranks first (`laws.exchange`), and answer as early as it does; on AgentsNet
-they answer by the fixed reactions of `graph_answers`. Invariant: one view, one decision, ties by
-lot; a frame that goes out in any case takes the first listed port where ports are alike in
-everything, lot included.
+They share topology, private proposals, legal actions and the runtime's interface with every law,
+and differ in how they organise: NoComm not at all; NativeMsg by transient native messages without a
+persistent field, quorum or commitment; FixedSwarm by one fixed rule over finite-lifetime signals.
+If the task spreads data over ports (Silo), both communicating controls send one frame in every
+round, on the port that the expert's port rule ranks first (`laws.exchange`), and answer as early as
+the expert; on AgentsNet they answer by the fixed rules of `graph_answers`. Invariant: a
+deterministic function of the view, with ties broken by lot; on Silo, where a frame is sent in
+any case, the first listed of completely tied ports is used.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from waggle.laws.controls import PrivateOnly
 from waggle.runtime.switches import Switches
 
 GLOBAL = ("agentsnet/consensus", "agentsnet/leader_election")
-"""Graph tasks whose answer hangs on the whole graph, so that the smallest priority is passed on."""
+"""Graph tasks whose answer depends on the whole graph; the smallest priority is relayed there."""
 
 _PROVISIONAL = 3
 """The coverage from which FixedSwarm holds its own partial proposal."""
 
 _INHIBITION = 2
-"""What one bin of support on a channel takes from its standing with FixedSwarm."""
+"""Amount that one bin of support on a channel subtracts from its standing in FixedSwarm."""
 
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 
@@ -56,12 +56,12 @@ class NoComm(PrivateOnly):
 
 
 class NativeMsg:
-    """Send what is known now to all contacts, remember nothing, agree on nothing."""
+    """Send the strongest private evidence to contacts, without memory or agreement."""
 
     name: ClassVar[str] = "nativemsg"
 
     def switches(self, contract: Contract) -> Switches:
-        """Let messages repeat: a transient exchange has no memory of what it said."""
+        """Allow repeated messages: a transient exchange does not remember what it sent."""
         return Switches(repeats=True)
 
     def decide(self, requests: Sequence[Request]) -> list[Decode]:
@@ -75,7 +75,7 @@ class FixedSwarm:
     name: ClassVar[str] = "fixedswarm"
 
     def switches(self, contract: Contract) -> Switches:
-        """Keep duplicate suppression, except where a frame goes out in every round anyway."""
+        """Keep duplicate suppression, except on tasks that send a frame in every round."""
         return Switches(repeats=_spreads_data(contract))
 
     def decide(self, requests: Sequence[Request]) -> list[Decode]:
@@ -84,7 +84,7 @@ class FixedSwarm:
 
 
 def native_message(view: View) -> Decision:
-    """Tell contacts the strongest private evidence for one round; act on what was just heard."""
+    """Send the strongest private evidence for one round; act on what was just received."""
     evidence = _own_evidence(view)
     deposits = () if evidence is None else _to_contacts(view, _transient(moves.fresh(evidence, "")))
     decision = _answering(view, deposits, None)
@@ -92,21 +92,21 @@ def native_message(view: View) -> Decision:
 
 
 def message_on(view: View, channel: str | None) -> Decision:
-    """Act as `native_message` does, with a message on one channel that is given, or on none."""
+    """Act as `native_message` does, but send only on the given channel, or not at all."""
     write = None if channel is None else _message(view)
     deposits = () if write is None else (msgspec.structs.replace(write, channel=channel or ""),)
     decision = moves.follow(view, _answering(view, deposits, None), places.goal(view))
     if _on_graph(view.contract) and not any("heard" in p.facts for p in view.private.channels):
-        # To whom nobody has spoken, there is nothing to react to.
+        # A node that has received nothing has nothing to react to.
         return msgspec.structs.replace(decision, task_action=view.proposal.action)
     return decision
 
 
 def _message(view: View) -> Trace | None:
-    """Return what a node can say now: its own evidence, else the best of what it was told.
+    """Return a node's current message: its own evidence, else the best trace it received.
 
-    Where the whole graph has one answer, the smallest priority known is told instead. Where frames
-    carry data, one has to live no longer than its round; elsewhere it may be passed on.
+    If the whole graph has one answer, the smallest known priority is sent instead. If frames carry
+    data, a message lives for one round only; otherwise it may be relayed.
     """
     smallest = _smallest(view)
     if smallest is not None:
@@ -136,7 +136,7 @@ def fixed_rule(view: View) -> Decision:
 def _quorum(view: View) -> Commitment | None:
     """Commit to the best ready claim, else provisionally to one with a quorum or enough coverage.
 
-    A quorum is full support on two channels, and counts where all nodes have one answer in common.
+    A quorum is full support on two channels, and counts only if all nodes share one answer.
     """
     ready, coverage = moves.best_ready(view), view.private.coverage
     if ready is not None or coverage is None:
@@ -149,7 +149,7 @@ def _quorum(view: View) -> Commitment | None:
 
 
 def _agreed(view: View) -> list[str]:
-    """Return the claims of a common answer that two channels support fully, none refuted."""
+    """Return the unrefuted claims of a common answer that two or more channels fully support."""
     if view.private.observation.get("answer") != "common":
         return []
     full = Counter(t.claim for t in view.traces if t.support == MAX_BIN and not t.conflict)
@@ -158,7 +158,7 @@ def _agreed(view: View) -> list[str]:
 
 
 def _signal(view: View, commit: Commitment | None) -> tuple[Trace, ...]:
-    """Return a support signal for what is committed, else fresh evidence, else a relay."""
+    """Return a support signal for the new commitment, else fresh evidence, else a relay."""
     smallest = _smallest(view)
     if smallest is not None:
         return _to_contacts(view, moves.relay(smallest, ""))
@@ -171,7 +171,7 @@ def _signal(view: View, commit: Commitment | None) -> tuple[Trace, ...]:
 
 
 def _smallest(view: View) -> Trace | None:
-    """Return the trace of the smallest priority held, where it is not the node's own."""
+    """Return the trace of the smallest known priority, unless it is the node's own."""
     if view.contract.task not in GLOBAL:
         return None
     first = [row.claim for row in view.private.claims if row.facts.get("order") == 0]
@@ -179,7 +179,7 @@ def _smallest(view: View) -> Trace | None:
 
 
 def _own_evidence(view: View, claim: str | None = None) -> Evidence | None:
-    """Return own evidence for a claim, for the proposal, or the strongest there is."""
+    """Return own evidence for the claim, else for the proposal, else the strongest."""
     own = [e for e in view.private.evidence if not e.conflict]
     for wanted in (claim, view.proposal.claim):
         match = [e for e in own if e.claim == wanted]
@@ -189,12 +189,12 @@ def _own_evidence(view: View, claim: str | None = None) -> Evidence | None:
 
 
 def _spreads_data(contract: Contract) -> bool:
-    """Whether frames carry task data over ports to an answer (Silo)."""
+    """Return whether frames carry task data over ports to an answer (Silo)."""
     return contract.response is not None
 
 
 def _on_graph(contract: Contract) -> bool:
-    """Whether the task is one of AgentsNet's."""
+    """Return whether the task is one of AgentsNet's."""
     return contract.task.startswith("agentsnet/")
 
 
@@ -209,12 +209,12 @@ def _support(view: View) -> dict[str, int]:
 def _to_contacts(
     view: View, write: Trace, inhibition: Mapping[str, int] = _NOTHING
 ) -> tuple[Trace, ...]:
-    """Address a write: to all at once where that is one write, else to the best ports.
+    """Address a write: as a broadcast if that is allowed, else to the best ports.
 
     Args:
         view: what the node sees.
         write: the deposit, without its channel.
-        inhibition: what counts against the standing of a channel.
+        inhibition: support by channel, which lowers the channel's standing.
     """
     write = _hedged(view, write)
     if view.contract.broadcast:
@@ -222,7 +222,7 @@ def _to_contacts(
     ranks = {p.channel: _rank(p, inhibition.get(p.channel, 0)) for p in view.private.channels}
     ranked = sorted(ranks, key=ranks.__getitem__, reverse=True)
     tied = Counter(ranks.values())
-    # Content tells these apart from the others, so that choosing one names nobody.
+    # These ports differ from all others in content, so choosing one depends on no name.
     ports = [channel for channel in ranked if tied[ranks[channel]] == 1]
     if not ports and _spreads_data(view.contract):
         ports = ranked  # the frame of this round must go somewhere
@@ -231,14 +231,14 @@ def _to_contacts(
 
 
 def _hedged(view: View, write: Trace) -> Trace:
-    """Report a partner that is not settled yet with little support."""
+    """Lower the support of a write about a matching partner that is not settled yet."""
     if view.contract.task == "agentsnet/matching" and not graph_answers.settled(view):
         return msgspec.structs.replace(write, support=min(write.support, 1))
     return write
 
 
 def _rank(port: Port, inhibition: int) -> moves.Key:
-    """Rank a port as the expert does, those last to which there is nothing to tell."""
+    """Rank a port as the expert does; ports with nothing to offer come last."""
     standing = exchange.standing(port) - _INHIBITION * inhibition
     return (exchange.offer(port) > 0, standing, *moves.port_key(port))
 
@@ -253,7 +253,7 @@ def _answering(
     commit: Commitment | None,
     held: Commitment | None = None,
 ) -> Decision:
-    """Take the private action with the writes; answer when that is due, with a claim held."""
+    """Return the private action with the writes; when due, answer, with the held claim if any."""
     proposal, answer = view.proposal, view.contract.response
     if answer is not None and proposal.response is not None and exchange.is_due(view):
         borrowed = held is not None and held.claim != proposal.claim

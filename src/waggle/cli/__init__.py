@@ -1,7 +1,7 @@
 """The command line. Read `main` first: it names every command, its module and its exit codes.
 
-`options`, `console` and `errors` are what commands share: option types, output, and one line for
-every mistake; `checkout` finds modules that are not installed with the package. Commands are in
-folders by what they are for: `play` episodes, `measure` (evaluate, check and benchmark),
-`training`, and `setup` of a machine.
+`options`, `console` and `errors` are shared by the commands: option types, output, and one-line
+error messages; `checkout` finds modules that are not installed with the package. Commands are in
+folders by purpose: `play` episodes, `measure` (evaluate, check and benchmark), `training`, and
+`setup` of a machine.
 """

@@ -1,7 +1,7 @@
-"""What the terminal shows: tables, notes and machine output.
+"""Output on the terminal: tables, notes and JSON.
 
 Results go to standard output, progress and notes to standard error, so that `--json` output and
-tables can be piped while the progress stays visible. Lines are those of `waggle.api`.
+tables can be piped while the progress stays visible. Single lines are printed by `waggle.api`.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ __all__ = ["dump", "note", "out", "say", "table", "wrapped"]
 
 
 def dump(value: Mapping[str, Any]) -> None:
-    """Print machine output: one JSON object."""
+    """Print one JSON object on one line."""
     sys.stdout.write(json.dumps(value, sort_keys=True, default=str) + "\n")
 
 
 def wrapped(text: str) -> None:
-    """Print prose, broken between words where the screen ends."""
+    """Print prose, wrapped between words at the width of the screen."""
     out().print(shown(text), markup=False, soft_wrap=False)
 
 
 def table(
     title: str | None, columns: Sequence[str], rows: Iterable[Sequence[object]], right: int = 1
 ) -> None:
-    """Print a table whose columns from number `right` on are numbers.
+    """Print a table whose columns from index `right` on are numbers.
 
-    Figures are never folded; in a table of texts, the widest column is folded to fit.
+    Numbers are never wrapped; in a table without numbers, the widest column is wrapped to fit.
     """
     cells = [[figure(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]

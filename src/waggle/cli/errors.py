@@ -1,4 +1,4 @@
-"""One line for every mistake: what was wrong and what to do about it."""
+"""One-line error messages for users: what was wrong and how to fix it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from waggle.extras import missing
 
 
 def describe(error: BaseException) -> str:
-    """Return the one line a user reads."""
+    """Return the one-line message about an error."""
     if isinstance(error, CycloptsError):
         return _usage(error)
     if isinstance(error, ModuleNotFoundError):
@@ -22,7 +22,7 @@ def describe(error: BaseException) -> str:
 
 
 def invalid(error: ValidationError, prefix: str) -> str:
-    """Return one line for the first mistake pydantic found, named as the option `prefix.FIELD`."""
+    """Return one line for the first error of pydantic, named as the option `prefix.FIELD`."""
     first = error.errors(include_url=False, include_context=False)[0]
     name = ".".join(str(part).replace("_", "-") for part in first["loc"])
     more = error.error_count() - 1
@@ -42,7 +42,7 @@ def _usage(error: CycloptsError) -> str:
 
 
 def _mistake(error: CycloptsError, called: str) -> str:
-    """Say what a command line has too little or too much of; the parser says the rest well."""
+    """Describe missing or surplus arguments; for other errors, return the parser's message."""
     argument = error.argument
     if isinstance(error, MissingArgumentError) and argument:
         if argument.name.startswith("-"):

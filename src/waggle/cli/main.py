@@ -1,10 +1,10 @@
 """`waggle`: the command tree and the one place where an error becomes an exit code.
 
-0 = done, 1 = a check or comparison that was asked for failed, or a part of the work (an episode, an
-arm), 2 = it could not be done as asked.
+0 = done, 1 = a requested check or comparison, or a part of the work (an episode, an arm), failed,
+2 = the command could not be carried out as given.
 Commands return their exit code or None and raise `WaggleError`; only this file prints an error, as
-one line that names the fix. Commands are named by import path, so that one of them never pays for
-the imports of another.
+one line that names the fix. Commands are named by import path, so that running one of them does not
+import the others.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ EPILOGUE = (
 
 
 class Command(NamedTuple):
-    """Where a command lives below `waggle.cli`, and its line of the overview."""
+    """The location of a command below `waggle.cli`, and its line in the overview."""
 
     target: str
-    """Module and function; one that is called `command` makes the command of a command line."""
+    """Module and function; a function named `command` builds the command from a command line."""
     about: str
 
 
@@ -117,7 +117,7 @@ _ALONE = ("--help", "-h", "--version")
 def build(tokens: Sequence[str] = ()) -> App:
     """Return the command tree for a command line.
 
-    Only the command that is called is imported; the others appear with their line of the overview.
+    Only the command that is called is imported; the others appear with their line in the overview.
     """
     app = App(
         name="waggle",
@@ -156,7 +156,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     tokens = list(sys.argv[1:] if argv is None else argv)
     if tokens[:1] == ["help"]:
         tokens = [*tokens[1:], "--help"]
-    # Model threads that spin while they wait stall one another on a machine that others use too.
+    # Model threads that spin while they wait slow each other down on a shared machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         tokens = take_common(tokens)
@@ -196,7 +196,7 @@ def _known(tokens: Sequence[str]) -> None:
 
 
 def _complain(line: str) -> int:
-    """Say in one line what is wrong; names in it may come from files that are not ours."""
+    """Print a one-line error, escaped since names in it may be untrusted; return exit code 2."""
     from waggle.api.grid import shown
 
     sys.stderr.write(f"waggle: {shown(line)}\n")
@@ -204,6 +204,6 @@ def _complain(line: str) -> int:
 
 
 def _hang_up() -> int:
-    """End quietly when the reader of a pipe has gone, as `waggle list | head` does."""
+    """Exit quietly when the reader of a pipe has gone, as in `waggle list | head`."""
     sys.stdout = None  # keeps the interpreter from flushing at exit
     return 0

@@ -1,4 +1,4 @@
-"""Options of commands: shapes that many share, and dotted groups that no command knows beforehand.
+"""Options of commands: types that many share, and dotted groups that are determined at run time.
 
 `--silo.regime`, `--perturb.loss` and `--law.model` come from where the option is defined: a
 substrate's pydantic model, the runtime's frozen structs, the parameters of a law's factory. A new
@@ -31,18 +31,18 @@ Flag: TypeAlias = Annotated[bool, Parameter(negative="", show_default=False)]
 AsJson: TypeAlias = Annotated[
     bool, Parameter(negative="", show_default=False, help="Print one JSON object instead of text.")
 ]
-"""Machine output."""
+"""Whether to print JSON."""
 Size: TypeAlias = Annotated[int, Parameter(name=("-n", "--n"))]
-"""How many agents."""
+"""Number of agents."""
 Sizes: TypeAlias = Annotated[
     tuple[int, ...],
     Parameter(name=("-n", "--n"), show_default=lambda sizes: ", ".join(map(str, sizes))),
 ]
-"""How many agents, in several swarms."""
+"""Numbers of agents, for several swarms."""
 Chosen: TypeAlias = Annotated[str, Parameter(show_default=False)]
-"""A comma-separated part of what there is; all of it if unset."""
+"""A comma-separated selection; everything if unset."""
 ChosenSizes: TypeAlias = Annotated[str, Parameter(name=("-n", "--n"), show_default=False)]
-"""The same of swarm sizes."""
+"""A comma-separated selection of swarm sizes."""
 LawOptions: TypeAlias = Annotated[dict[str, str] | None, Parameter(name="--law", show=False)]
 """The law's own options, as `--law.KEY VALUE`."""
 
@@ -68,9 +68,9 @@ def at_least_one(**values: int) -> None:
 
 
 def take_common(tokens: Sequence[str]) -> list[str]:
-    """Do what the options ask for that every command takes; return the other tokens.
+    """Apply the options that every command takes; return the other tokens.
 
-    They are read before the rest of a command line, since a plug-in may define what it says.
+    They are read before the rest of a command line, since a plug-in may define names in it.
     """
     others: list[str] = []
     rest = list(tokens)
@@ -91,17 +91,17 @@ def _watch(seconds: str) -> None:
 
 
 COMMON: dict[str, Callable[[str], None]] = {"--plugin": plugins.load_file, "--watchdog": _watch}
-"""Options that every command takes; processes that it starts inherit them by the environment."""
+"""Options that every command takes; child processes inherit them through the environment."""
 
 
 # Dotted groups of substrates and of the runtime.
 
 
 def models(tokens: Sequence[str]) -> dict[str, type[BaseModel]]:
-    """Return the option models that a command line is about: of the runtime and of substrates.
+    """Return the option models for a command line: of the runtime and of substrates.
 
-    A substrate is loaded if a token names it, and all of them are for `--help`. One that cannot be
-    loaded has no options here; the error comes when it is run.
+    A substrate is loaded if a token names it; with `--help`, all of them are. One that cannot be
+    loaded has no options here; the error is raised when it is run.
     """
     everything = not {"--help", "-h"}.isdisjoint(tokens)
     named = {re.split(r"[./=]", token.lstrip("-"), maxsplit=1)[0] for token in tokens}
@@ -116,8 +116,8 @@ def models(tokens: Sequence[str]) -> dict[str, type[BaseModel]]:
 def spell_out(tokens: Sequence[str]) -> list[str]:
     """Return the tokens with `--x.flag off` and `--x.flag=off` written `--x.flag=false`.
 
-    A dotted yes/no option is a flag to the parser, which would take a word behind it for another
-    argument. Only words behind options that really are yes/no options are changed.
+    The parser treats a dotted yes/no option as a flag and would take the word after it for another
+    argument. Only words after actual yes/no options are changed.
     """
     if not any(t.startswith("--") and "." in t for t in tokens):
         return list(tokens)
@@ -146,16 +146,16 @@ def spell_out(tokens: Sequence[str]) -> list[str]:
 
 
 def make_law(name: str, options: Mapping[str, str] | None = None) -> Law:
-    """Make a law by its name, or by its folder if it is a trained or packed one.
+    """Create a law by its name, or from its folder if it is a trained or packed one.
 
-    Its `--law.KEY VALUE` options are converted to what its factory asks for.
+    Its `--law.KEY VALUE` options are converted to the parameter types of its factory.
     """
     found = find_law(name)
     return found.make(**_converted("law", name, options or {}, found.options))
 
 
 class LawOption(NamedTuple):
-    """An option of a law as a person reads it."""
+    """An option of a law, as text."""
 
     option: str
     default: str
@@ -176,7 +176,7 @@ def described(name: str) -> list[LawOption]:
 
 
 def law_model(tokens: Sequence[str]) -> type[BaseModel] | None:
-    """Return the options of the law that a call for help names, as a model that help can show."""
+    """Return the options of the law named in a call for help, as a model that help can show."""
     line = [part for token in tokens for part in token.split("=", 1)]
     name = line[line.index("--law") + 1] if "--law" in line[:-1] else ""
     if {"--help", "-h"}.isdisjoint(line) or name not in plugins.names("law"):
@@ -194,7 +194,7 @@ def _converted(
     options: Mapping[str, str],
     wanted: Mapping[str, inspect.Parameter],
 ) -> dict[str, Any]:
-    """Read `--law.KEY VALUE` or `--worker.KEY VALUE` as what a factory asks for."""
+    """Convert `--law.KEY VALUE` or `--worker.KEY VALUE` to the parameter types of a factory."""
     values: dict[str, Any] = {}
     for key, text in options.items():
         parameter = key.replace("-", "_")
@@ -221,7 +221,7 @@ def read_worker(name: str, options: Mapping[str, str] | None = None) -> dict[str
 
 
 def _convert(option: str, text: str, parameter: inspect.Parameter) -> Any:
-    """Read a text as the type of a parameter; one without a readable type takes the text."""
+    """Convert text to the annotated type of a parameter; without one, to its default's or str."""
     kind = parameter.annotation
     if kind is parameter.empty or isinstance(kind, str):
         kind = type(parameter.default) if isinstance(parameter.default, bool | int | float) else str
@@ -232,13 +232,13 @@ def _convert(option: str, text: str, parameter: inspect.Parameter) -> Any:
 
 
 def require_port(port: int) -> None:
-    """Refuse a number that no port has."""
+    """Raise ConfigError if the number is not a valid port."""
     if not 1 <= port <= 65_535:
         raise ConfigError(f"--port must be 1 to 65535, not {port}")
 
 
 def require_free(host: str, port: int) -> None:
-    """Refuse an address where nobody can listen, such as one where somebody else does."""
+    """Raise ConfigError if the address cannot be bound, for example because it is in use."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as tried:
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

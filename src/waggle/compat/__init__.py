@@ -1,7 +1,7 @@
-"""Doors for other programs, and what strangers may do to them.
+"""Interfaces for other programs, with limits on untrusted clients.
 
-A server: `openai_server` (chat completions and messages), the `batcher` behind it, `replicas` of
-its law in other processes, `limits` (time-outs, crowds, token) and `meters` (for Prometheus).
-Learners: `pettingzoo` gives them a world, `slots` writes views and decisions as numbers.
-Observability: `telemetry` sends episodes as OpenTelemetry spans.
+Serving: `openai_server` (chat completions and messages), the `batcher` behind it, `replicas` of
+its law in other processes, `limits` (timeouts, connections, token) and `meters` (for Prometheus).
+Learners: `pettingzoo` wraps a world as an environment, `slots` encodes views and decisions as
+numbers. Observability: `telemetry` sends episodes as OpenTelemetry spans.
 """

@@ -1,9 +1,9 @@
-"""Dynamic batching: requests that arrive one by one are decided in batches.
+"""Dynamic batching: requests that arrive separately are decided in batches.
 
-One thread owns the law; replicas of a law have a thread each, which take batches from one queue.
-Invariant: the queue is bounded, and every accepted request is answered, with an error if the law
-failed on it. A request whose caller is gone is left out; neither it nor one that the law cannot
-decide harms any other.
+One thread owns the law; replicas of a law have one thread each, and all take batches from one
+queue. Invariant: the queue is bounded, and every accepted request is answered, with an error if the
+law failed on it. A request whose caller has disconnected is skipped; neither it nor a request on
+which the law fails affects any other.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from waggle.plugin_files import FAULTS, raised
 
 
 class QueueFull(Exception):
-    """The queue is full; the caller should come back later."""
+    """Raised when the queue is full; the caller should retry later."""
 
 
 class NoReplica(Exception):
-    """Nobody decides; no part of a batch would fare better."""
+    """Raised when no replica can decide; the batch is then not split and retried."""
 
 
 class Batcher:
-    """A law, or several replicas of it, behind a bounded queue."""
+    """A bounded request queue in front of a law or several replicas of it."""
 
     def __init__(
         self, laws: Sequence[Law], max_queue: int, max_batch: int, wait: float = 0.005
@@ -44,7 +44,7 @@ class Batcher:
         """Queue a request.
 
         Raises:
-            Full: when as many wait already as may.
+            QueueFull: if the queue is full.
         """
         future: Future[Decode] = Future()
         try:
@@ -54,11 +54,11 @@ class Batcher:
         return future
 
     def waiting(self) -> int:
-        """Return how many requests wait."""
+        """Return the number of queued requests."""
         return self._queue.qsize()
 
     def close(self) -> None:
-        """Answer what is queued, then stop."""
+        """Answer the queued requests, then stop the threads."""
         for _ in self._threads:
             self._queue.put(None)
         for thread in self._threads:
@@ -76,7 +76,7 @@ class Batcher:
                 return
 
     def _fill(self, batch: list[tuple[Request, Future[Decode]]]) -> bool:
-        """Add what else arrives within the wait; return whether the end mark was among it."""
+        """Add requests while each arrives within `wait`; return whether the end mark arrived."""
         while len(batch) < self._max_batch:
             try:
                 item = self._queue.get(timeout=self._wait)
@@ -91,7 +91,7 @@ class Batcher:
         self._decide(law, [pair for pair in batch if pair[1].set_running_or_notify_cancel()])
 
     def _decide(self, law: Law, batch: Sequence[tuple[Request, Future[Decode]]]) -> None:
-        """Let the law decide a batch; where it fails, halves of it, down to what it fails on."""
+        """Decide a batch; on failure, split it in halves until failing requests are isolated."""
         if not batch:
             return
         try:
@@ -112,5 +112,5 @@ class Batcher:
 
 
 def _raisable(error: BaseException) -> BaseException:
-    """Return an error that a server can raise: not one that ends it or that no event loop takes."""
+    """Return the error, wrapped if it would end the server or cannot be set on a future."""
     return RuntimeError(raised(error)) if isinstance(error, SystemExit | StopIteration) else error

@@ -1,9 +1,10 @@
-"""What a server does not let strangers do: wait for ever, come in crowds, or ask without a token.
+"""Limits on the clients of a server: timeouts, a bound on connections, host names and a token.
 
-`Guard` wraps the application: it checks the Host header, so that a page in a browser cannot reach a
-server on its own machine under another name, and the token where there is one. `limited` is the
-connection: headers must come within a time, an idle connection ends, and there are only so many.
-Invariants: a client that drips or goes away costs one bounded buffer and no line of log.
+`Guard` wraps the application. It checks the Host header, so that a web page in a browser cannot
+reach a server on the same machine under another name, and the token if one is set. `limited` is the
+connection protocol: headers have a timeout, idle connections are closed, and the number of
+connections is bounded.
+Invariant: a client that sends slowly or disconnects costs one bounded buffer and no log line.
 """
 
 from __future__ import annotations
@@ -24,24 +25,24 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from waggle.compat.meters import Meters
 
 HEADER_SECONDS = 5.0
-"""From the connection, or the last answer, to the end of the headers."""
+"""Timeout from the connection, or the last answer, to the end of the headers."""
 BODY_SECONDS = 10.0
-"""From the headers to the end of the body."""
+"""Timeout from the headers to the end of the body."""
 MAX_HEADERS = 16 * 1024
-"""Bytes of all headers."""
+"""Largest size of all headers together, in bytes."""
 TOKEN = "WAGGLE_TOKEN"
 """Environment variable with the token that clients must send."""
 OPEN = ("/health",)
 """Routes that need no token."""
 ROUTES = ("/v1/chat/completions", "/v1/messages", "/v1/models", "/health", "/metrics")
-"""Routes that are counted by name; every other is `other`."""
+"""Routes that are counted by name; all others are counted as `other`."""
 _Scope: TypeAlias = MutableMapping[str, Any]
 _Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 _Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 def loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine alone."""
+    """Return whether an address can be reached from this machine only."""
     if host == "localhost":
         return True
     try:
@@ -51,24 +52,24 @@ def loopback(host: str) -> bool:
 
 
 def token_for(host: str, given: str | None) -> str | None:
-    """Return the token that clients must send: the given one, or a new one where others can ask."""
+    """Return the given token, or a new one unless the host is loopback; None if none is needed."""
     if given:
         return given
     return None if loopback(host) else secrets.token_urlsafe(24)
 
 
 def names_of(host: str) -> frozenset[str] | None:
-    """Return the names under which a server may be asked, in small letters; None for all names."""
+    """Return the accepted host names of a server in lower case; None if it accepts all names."""
     if loopback(host):
         return frozenset({"localhost", "127.0.0.1", "::1", host.lower()})
     with suppress(ValueError):
         if ipaddress.ip_address(host).is_unspecified:
-            return None  # all addresses of the machine, under names that are not known here
+            return None  # bound to all addresses of the machine, whose names are unknown
     return frozenset({host.lower()})
 
 
 class Guard:
-    """The application behind a check of Host and token; counts what it answers."""
+    """An ASGI application behind a check of Host and token; counts its answers in `meters`."""
 
     def __init__(
         self, inner: Any, meters: Meters, hosts: Iterable[str] | None, token: str | None
@@ -98,7 +99,7 @@ class Guard:
                 await inner(scope, _whole_body(receive, patience), counted)
         except ClientDisconnect:
             self._meters.dropped["gone"] += 1
-            status = 0  # what was said to nobody is no answer
+            status = 0  # an answer to a disconnected client is not counted
         except TimeoutError:
             self._meters.dropped["body"] += 1
             if not status:
@@ -122,7 +123,7 @@ class Guard:
 
 
 def _name(host: str) -> str:
-    """Return a Host header in small letters, without its port."""
+    """Return the name in a Host header in lower case, without the port."""
     host = host.lower()
     return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
 
@@ -133,7 +134,7 @@ def _no(status: int, message: str) -> Response:
 
 
 def _whole_body(receive: _Receive, patience: asyncio.Timeout) -> _Receive:
-    """Give the body of a request a time within which all of it must have come."""
+    """Set a timeout within which the whole body of a request must arrive."""
     patience.reschedule(asyncio.get_running_loop().time() + BODY_SECONDS)
 
     async def received() -> MutableMapping[str, Any]:
@@ -146,15 +147,15 @@ def _whole_body(receive: _Receive, patience: asyncio.Timeout) -> _Receive:
 
 
 def metrics(meters: Meters) -> Response:
-    """Return the answer of `/metrics`."""
+    """Return the response of `/metrics`."""
     return PlainTextResponse(meters.text(), media_type="text/plain; version=0.0.4")
 
 
 def limited(meters: Meters, most: int) -> type[asyncio.Protocol]:
-    """Return the protocol of connections, of which there are at most so many at a time."""
+    """Return a connection protocol class that allows at most `most` open connections."""
 
     class Limited(H11Protocol):
-        """One connection with a clock on its headers and on its idleness."""
+        """A connection with a timeout for its headers and for being idle."""
 
         _clock: asyncio.TimerHandle | None = None
 

@@ -1,4 +1,4 @@
-"""What a server counts of itself, in the text format that Prometheus reads."""
+"""The metrics of a server, in the text format that Prometheus reads."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""Seconds that divide the histogram of answers."""
+"""Bucket bounds of the response time histogram, in seconds."""
 
 
 class Meters:
-    """Counters of one server; `gauges` are read when somebody asks."""
+    """The counters of one server; `gauges` are evaluated when the metrics are requested."""
 
     def __init__(self) -> None:
         self.answers: Counter[tuple[str, int]] = Counter()
-        """Answered requests by route and status."""
+        """Number of answered requests by route and status."""
         self.dropped: Counter[str] = Counter()
-        """Connections that were closed unanswered, by reason."""
+        """Number of connections closed without an answer, by reason."""
         self.gauges: dict[str, tuple[str, Callable[[], int]]] = {}
-        """Name, help and value of what goes up and down; of what only grows, names in `_total`."""
+        """Help text and value function by name; a name ending in `_total` is a counter."""
         self._seconds = [0] * (len(BOUNDS) + 1)
         self._total = 0.0
 
     def answered(self, route: str, status: int, seconds: float) -> None:
-        """Count one answer."""
+        """Count one answered request."""
         self.answers[route, status] += 1
         self._seconds[bisect_left(BOUNDS, seconds)] += 1
         self._total += seconds
 
     def text(self) -> str:
-        """Return all of it for Prometheus."""
+        """Return all metrics in the Prometheus text format."""
         return "\n".join(self._lines()) + "\n"
 
     def _lines(self) -> Iterator[str]:

@@ -1,11 +1,11 @@
 """Any law as a chat server, so that one machine's GPU can drive many runners.
 
-It speaks OpenAI's chat completions and Anthropic's messages, and understands the chats that
-`laws/chat` sends: it reads the view out of the user turn, so laws that are no language models can
-be served too. A law that reads canonical views gets them: the server orders and names each view
-itself and answers in the caller's names. Bodies, queue and batch are bounded; a full queue answers
-429 with Retry-After. Invariants: a bad request is answered with one line, never a crash; no name of
-the canonical view reaches the caller.
+It offers OpenAI's chat completions and Anthropic's messages, and accepts the chats that `laws/chat`
+sends: it parses the view from the user turn, so laws that are not language models can be served
+too. For a law that reads canonical views, the server puts each view into canonical order and
+renames it, and answers in the caller's names. Bodies, queue and batch are bounded; if the queue is
+full, the answer is 429 with Retry-After. Invariants: a bad request is answered with a one-line
+error, never a crash; no name of the canonical view reaches the caller.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ from waggle.core.protocols import Decode, Law, Request
 from waggle.core.schema import View
 
 MAX_BODY = 128 * 1024
-"""Bytes of a request body."""
+"""Largest request body in bytes."""
 _MARK = "\nView: "
 _BROKEN = "That record was not admitted. "
 _Shape: TypeAlias = Callable[[Decode, str], dict[str, Any]]
-"""Writes a decode of a named law as the answer of one protocol."""
+"""Formats a decode, with the name of its law, as the response body of one protocol."""
 
 
 class BadChat(WaggleError):
-    """A request that is no chat of a local view."""
+    """Raised when a request is not a chat about a local view."""
 
 
 def read_request(body: Any) -> Request:
-    """Read the view, and the feedback of a failed decode, out of a chat-completions body.
+    """Parse the view, and the feedback of a failed decode, from a chat-completions body.
 
     Raises:
-        BadChat: with one line that says what is missing.
+        BadChat: with one line that states the problem.
     """
     if not isinstance(body, dict) or not isinstance(body.get("messages"), list):
         raise BadChat("send a JSON object with a list of messages")
@@ -94,30 +94,30 @@ def _view(text: str) -> View:
     data = text.encode()
     try:
         view = decode_view(data)
-        check_view(view, data)  # what breaks the bounds could break the law, for a whole batch
+        check_view(view, data)  # an out-of-bounds view could make the law fail on a batch
         return view
     except (WaggleError, msgspec.MsgspecError, ValueError, UnicodeError) as error:
         raise BadChat(f"the view cannot be read: {str(error)[:200]}") from error
 
 
 def _codes(correction: str) -> tuple[str, ...]:
-    """Return the validator codes a correction names: the words that end in a colon."""
+    """Return the validator codes in a correction: words with a dot that end in a colon."""
     words = correction.removeprefix(_BROKEN).split()
     return tuple(word[:-1] for word in words if word.endswith(":") and "." in word)
 
 
 class OrderedRequest(NamedTuple):
-    """A request as its law reads it, and the renaming that led there; None if there was none."""
+    """A request as its law reads it, and the renaming applied to it, if any."""
 
     request: Request
     naming: Renaming | None
 
 
 def order_for(law: Law, request: Request) -> OrderedRequest:
-    """Put a request into the order its law was made for.
+    """Put a request into canonical order if its law reads canonical views.
 
     Raises:
-        ContractError: for a view with more traces than a view may have.
+        ContractError: if the view has more traces than allowed.
     """
     if getattr(law, "order", "shuffled") != "canonical":
         return OrderedRequest(request, None)
@@ -127,7 +127,7 @@ def order_for(law: Law, request: Request) -> OrderedRequest:
 
 
 def answer_in(naming: Renaming | None, decode: Decode) -> Decode:
-    """Return an answer in the names the request came in."""
+    """Return a decode with the names of the original request."""
     if naming is None:
         return decode
     back, output = naming.inverse(), decode.output
@@ -139,8 +139,8 @@ def answer_in(naming: Renaming | None, decode: Decode) -> Decode:
 def _renamed(text: str, naming: Renaming) -> str:
     """Rename the record in a text.
 
-    A broken record stays one: what could be read of it is renamed, and the codes of what is wrong
-    are put under a key that no record has. A text in which nothing can be read is left as it is.
+    A broken record stays broken: its readable part is renamed, and its error codes are put under a
+    key that no record has. A text without any readable part is returned unchanged.
     """
     parsed = parse(text)
     if parsed.salvage is None:
@@ -158,7 +158,7 @@ def _text(decode: Decode) -> str:
 
 
 def completion(decode: Decode, model: str) -> dict[str, Any]:
-    """Return a decode in the shape of OpenAI's chat completion."""
+    """Return a decode in the format of OpenAI's chat completion."""
     text, usage = _text(decode), decode.usage
     return {
         "id": f"chatcmpl-{uuid.uuid4().hex}",
@@ -182,7 +182,7 @@ def completion(decode: Decode, model: str) -> dict[str, Any]:
 
 
 def message(decode: Decode, model: str) -> dict[str, Any]:
-    """Return a decode in the shape of Anthropic's message."""
+    """Return a decode in the format of Anthropic's message."""
     usage = decode.usage
     return {
         "id": f"msg_{uuid.uuid4().hex}",
@@ -197,7 +197,7 @@ def message(decode: Decode, model: str) -> dict[str, Any]:
 
 
 def _refuse(status: int, message: str, **headers: str) -> JSONResponse:
-    """Refuse with one body that clients of either protocol can read."""
+    """Return an error response whose body clients of either protocol can read."""
     kind = "invalid_request_error" if status < 429 else "server_error"
     error = {"message": message, "type": kind, "param": None, "code": None}
     return JSONResponse(
@@ -208,7 +208,7 @@ def _refuse(status: int, message: str, **headers: str) -> JSONResponse:
 
 
 async def _body(request: HttpRequest) -> bytes | None:
-    """Read a body within its bound; None when it is larger."""
+    """Read a request body; return None if it exceeds `MAX_BODY`."""
     data = b""
     async for block in request.stream():
         data += block
@@ -218,13 +218,13 @@ async def _body(request: HttpRequest) -> bytes | None:
 
 
 async def _while_heard(request: HttpRequest, future: Future[Decode]) -> Decode:
-    """Wait for a decode, and give the question up when its caller hangs up.
+    """Wait for a decode; cancel the request if its caller disconnects.
 
     Raises:
-        ClientDisconnect: if the caller did.
+        ClientDisconnect: if the caller disconnected.
     """
     answer = asyncio.wrap_future(future)
-    gone = asyncio.ensure_future(request.receive())  # behind a body nothing else can come
+    gone = asyncio.ensure_future(request.receive())  # after the body only a disconnect can come
     try:
         await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)
         if not answer.done():
@@ -236,7 +236,7 @@ async def _while_heard(request: HttpRequest, future: Future[Decode]) -> Decode:
 
 
 async def _answer(law: Law, batcher: Batcher, request: HttpRequest, shape: _Shape) -> Response:
-    """Let a law decide what a request's body asks, or say which mistake is whose."""
+    """Return the law's decision on a request, or an error with a matching HTTP status."""
     data = await _body(request)
     if data is None:
         return _refuse(413, f"a request has at most {MAX_BODY} bytes; send one view at a time")
@@ -254,7 +254,7 @@ async def _answer(law: Law, batcher: Batcher, request: HttpRequest, shape: _Shap
         raise
     except NoReplica as error:
         return _refuse(503, f"{error}; try again", Retry_After="5")
-    except WaggleError as error:  # a prompt too long for the model, say: asking again is no use
+    except WaggleError as error:  # e.g. a prompt too long for the model: a retry would not help
         return _refuse(400, str(error).partition("\n")[0][:300])
     except Exception as error:
         return _refuse(500, f"the law failed: {type(error).__name__}")
@@ -273,13 +273,13 @@ def app(
     """Return the server of a law as an ASGI application.
 
     Args:
-        law: who decides.
-        replicas: copies of the law in processes of their own, which decide in its place.
-        max_queue: requests that may wait.
-        max_batch: the most requests in one batch.
-        hosts: names under which it may be asked; None for every name.
-        token: what clients must send; None where they need none.
-        meters: where it counts.
+        law: the law that decides.
+        replicas: copies of the law in separate processes, which decide in its place.
+        max_queue: largest number of waiting requests.
+        max_batch: largest number of requests in one batch.
+        hosts: accepted host names; None accepts every name.
+        token: token that clients must send; None if no token is needed.
+        meters: the server's counters; new ones if None.
     """
     batcher = Batcher(replicas or [law], max_queue, max_batch)
     meters = Meters() if meters is None else meters

@@ -1,14 +1,14 @@
-"""A swarm as a PettingZoo `ParallelEnv`: other people's learners play any substrate.
+"""A swarm as a PettingZoo `ParallelEnv`, so that external learners can play any substrate.
 
     from waggle.compat.pettingzoo import SwarmEnv
     env = SwarmEnv("silo/III-26", n=16)
     observations, infos = env.reset(seed=0)
 
 Every node is an agent and every round a step. An observation is a view as numbers with the mask of
-its legal choices, an action the five choices of `waggle.compat.slots`; an agent may also give a
-`Decision`, or the text of one, for the view in its info. The reward is shared: what the round added
-to the headline score. The runtime carries decisions out as it does for a law, so nothing travels
-but traces, and the name of an agent stands in no view.
+its legal choices; an action is the five choices of `waggle.compat.slots`, or a `Decision` or its
+text for the view in the agent's info. The reward is shared: the round's change of the headline
+score. The runtime carries out decisions as it does for a law, so only traces travel between agents,
+and no view contains the name of an agent.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ except ModuleNotFoundError as error:
 
 
 class _Learner:
-    """Stands for the learner where the runtime wants a law; the environment itself answers."""
+    """A placeholder law for the runtime; the environment itself supplies the decisions."""
 
     name = "pettingzoo"
 
@@ -69,16 +69,16 @@ class SwarmEnv(ParallelEnv):  # type: ignore[misc]
         """Open a task.
 
         Args:
-            task: a name of `waggle list tasks`.
-            n: agents in the swarm.
-            seed: of the first episode; every reset without a seed plays the next one. Keep to 0 to
-                9,999 for training.
-            rounds: steps of an episode; the task's own horizon if None.
-            shock: whether late counterevidence is injected, where the task knows how.
-            order: how a view lists its records.
-            perturbation: of execution; none if None.
-            sinks: where records go, such as a `Memory` for metrics.
-            options: of the substrate.
+            task: a name listed by `waggle list tasks`.
+            n: number of agents in the swarm.
+            seed: seed of the first episode; each reset without a seed uses the next one. Use only 0
+                to 9,999 for training.
+            rounds: steps per episode; the task's horizon if None.
+            shock: whether late counterevidence is injected, if the task supports it.
+            order: the order in which a view lists its records.
+            perturbation: perturbation of the execution, or None.
+            sinks: receivers of the records, such as a `Memory` for metrics.
+            options: options of the substrate.
             render_mode: `ansi`, or None.
         """
         found = plugins.find_task(task)
@@ -102,17 +102,17 @@ class SwarmEnv(ParallelEnv):  # type: ignore[misc]
         }
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
-        """Return the space of what an agent sees."""
+        """Return the observation space of an agent."""
         return self._views[agent]
 
     def action_space(self, agent: str) -> spaces.Space[Any]:
-        """Return the space of what an agent chooses."""
+        """Return the action space of an agent."""
         return self._choices[agent]
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Begin an episode; a seed names it, and without one the next is played."""
+        """Begin the episode of a seed; without one, the seed after that of the previous episode."""
         substrate, task, n, rounds, shock, own = self._case
         seed = self._next_seed if seed is None else int(seed)
         self._next_seed = seed + 1
@@ -141,7 +141,7 @@ class SwarmEnv(ParallelEnv):  # type: ignore[misc]
         dict[str, bool],
         dict[str, dict[str, Any]],
     ]:
-        """Play a round: one choice, decision or text of every agent; who gives none waits."""
+        """Play a round; an action is five choices, a `Decision` or its text; without one: wait."""
         assert self._episode is not None, "reset() begins an episode"
         agents, over = self.agents, False
         views = {id(menu.view): agent for agent, menu in self._menus.items()}
@@ -149,7 +149,7 @@ class SwarmEnv(ParallelEnv):  # type: ignore[misc]
         batch = list(answers.values())
         try:
             requests = self._episode.send(batch)
-            while requests[0].feedback:  # an illegal decision is repeated, and then repaired
+            while requests[0].feedback:  # repeat an illegal decision; the runtime then repairs it
                 requests = self._episode.send([answers[views[id(r.view)]] for r in requests])
             self._show(requests)
         except StopIteration:
@@ -168,7 +168,7 @@ class SwarmEnv(ParallelEnv):  # type: ignore[misc]
         )
 
     def render(self) -> str | None:
-        """Draw the state, where it is wanted and the world can be drawn."""
+        """Return the world drawn as text if `render_mode` is `ansi`, else None."""
         return self._engine.world.render() if self.render_mode == "ansi" else None
 
     def close(self) -> None:
@@ -180,7 +180,7 @@ class SwarmEnv(ParallelEnv):  # type: ignore[misc]
         self._entry = entry
 
     def _show(self, requests: Sequence[Request]) -> None:
-        """Take the views of a round; requests come in the order of the nodes that take part."""
+        """Store the views of a round; requests are in the order of the participating nodes."""
         world, schedule = self._engine.world, self._engine.schedule
         round = 0 if self._entry is None else self._entry.round + 1
         nodes = [i for i in world.active() if not schedule.absent(i, round)]
@@ -191,7 +191,7 @@ class SwarmEnv(ParallelEnv):  # type: ignore[misc]
             self._numbers[agent] = slots.numbers(self._menus[agent])
 
     def _seen_by(self, agents: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """Return what agents see; one that takes no part sees what it saw, and has no choice."""
+        """Return observations; an absent agent keeps its last one and has no choices."""
         masks = {a: self._menus[a].mask() if a in self._menus else slots.SILENT for a in agents}
         return {a: {"observation": self._numbers[a], "action_mask": masks[a]} for a in agents}
 

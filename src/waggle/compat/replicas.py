@@ -1,12 +1,12 @@
-"""Several replicas of a law behind one server, each in a process that is started again if it dies.
+"""Several replicas of a law behind one server, each in a process that is restarted if it dies.
 
     with opened("nano", make, 2) as replicas:   # "ray": actors, on this machine or a cluster
         app(law, replicas=replicas)
 
-The server stays the one door, with its limits and its queue; replicas take batches from the queue
-as they become free. A law decides alike whatever shares its batch, so the answers are those of one
-replica. Invariant: a request that was under way in a replica that died is decided again, once; the
-one that kills a replica twice is answered with an error, and harms no other.
+Clients reach only the server, with its limits and its queue; replicas take batches from the queue
+as they become free. A law's decision does not depend on the rest of the batch, so the answers equal
+those of one replica. Invariant: requests in flight in a replica that dies are retried once; a
+request that kills a replica twice is answered with an error and does not affect others.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ Make: TypeAlias = Callable[[], Law]
 Where: TypeAlias = Literal["here", "ray"]
 _Answer = TypeVar("_Answer")
 WATCH_SECONDS = 1.0
-"""From the death of an idle replica to its start, at most."""
+"""Longest time from the death of an idle replica to its restart, in seconds."""
 
 
 class ReplicaDied(Exception):
-    """A replica died, twice in a row, on what it was asked."""
+    """Raised when a replica has died; `Replica.decide` raises it only after a second death."""
 
 
 class _Host(Protocol):
-    """Where a replica lives; every method raises `ReplicaDied` when it lives no more."""
+    """The process or actor of a replica; every method raises `ReplicaDied` if it has died."""
 
     def decide(self, requests: Sequence[Request]) -> Sequence[Decode]: ...
 
@@ -52,7 +52,7 @@ class _Host(Protocol):
 
 
 class _Process:
-    """A process of this machine, on a GPU in turn and with its share of the cores."""
+    """A process on this machine, with a GPU assigned round-robin and a share of the cores."""
 
     def __init__(self, make: Make, index: int, count: int) -> None:
         self._stack = ExitStack()
@@ -70,7 +70,7 @@ class _Process:
 
     def check(self) -> None:
         with _loss(BrokenProcessPool):
-            self._pool.submit(os.getpid)  # refused by a pool whose process has died
+            self._pool.submit(os.getpid)  # raises if the pool's process has died
 
     def process(self) -> int:
         return self._process
@@ -78,7 +78,7 @@ class _Process:
     def close(self) -> None:
         for child in active_children():
             if child.pid == self._process:
-                child.kill()  # also one that hangs
+                child.kill()  # even if it hangs
         self._stack.close()
 
     def _do(self, function: Callable[..., Any], *given: Any) -> Any:
@@ -87,7 +87,7 @@ class _Process:
 
 
 _LAW: list[Law] = []
-"""The law of a replica's process."""
+"""The law of this replica process."""
 
 
 def _prepare(index: int, count: int) -> None:
@@ -99,7 +99,7 @@ def _prepare(index: int, count: int) -> None:
 
 
 def _gpus() -> list[str]:
-    """Name the GPUs of this machine, without loading the library that a replica may not need."""
+    """List the GPUs of this machine without loading a library that a replica may not need."""
     given = os.environ.get("CUDA_VISIBLE_DEVICES")
     if given is not None:
         return [name for name in given.split(",") if name]
@@ -120,7 +120,7 @@ def _decide(requests: Sequence[Request]) -> Sequence[Decode]:
 
 
 class _Actor:
-    """An actor of Ray, on the cluster that is there or on this machine."""
+    """A Ray actor, on the existing cluster or on this machine."""
 
     def __init__(self, make: Make, index: int, count: int) -> None:
         self._ray = connect()
@@ -163,7 +163,7 @@ _HOMES: dict[Where, Callable[[Make, int, int], _Host]] = {"here": _Process, "ray
 
 @contextmanager
 def _loss(kind: type[Exception]) -> Iterator[None]:
-    """Tell the death of a replica as such."""
+    """Convert an exception of the given kind into `ReplicaDied`."""
     try:
         yield
     except kind as error:
@@ -171,12 +171,12 @@ def _loss(kind: type[Exception]) -> Iterator[None]:
 
 
 class Replica:
-    """A law in a process of its own, which is started again if it dies."""
+    """A law in a separate process or actor, which is restarted if it dies."""
 
     def __init__(self, name: str, start: Callable[[], _Host]) -> None:
         self.name = name
         self.starts = 1
-        """How often it was started."""
+        """Number of starts, including the first."""
         self._start = start
         self._lock = threading.Lock()
         self._ended = False
@@ -184,15 +184,15 @@ class Replica:
 
     @property
     def ready(self) -> bool:
-        """Whether it has a process, as far as is known."""
+        """True unless the process is known to have died or was closed."""
         return self._home is not None
 
     def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
-        """Let the replica decide, again if it died meanwhile.
+        """Let the replica decide a batch; retry once after a restart if it dies.
 
         Raises:
             ReplicaDied: if it died a second time on the same requests.
-            Unavailable: if it cannot be started, or was closed.
+            NoReplica: if it cannot be started, or was closed.
         """
         try:
             return self._asked(lambda home: home.decide(requests))
@@ -200,11 +200,11 @@ class Replica:
             return self._asked(lambda home: home.decide(requests))
 
     def process(self) -> int:
-        """Return its process."""
+        """Return the process ID of the replica."""
         return self._asked(lambda home: home.process())
 
     def check(self) -> None:
-        """Start it again if it died."""
+        """Restart the replica if it has died."""
         with suppress(ReplicaDied):
             self._asked(lambda home: home.check())
             return
@@ -212,7 +212,7 @@ class Replica:
             self._living()
 
     def close(self) -> None:
-        """End its process."""
+        """End the replica's process for good."""
         with self._lock:
             home, self._home, self._ended = self._home, None, True
         if home is not None:
@@ -244,19 +244,19 @@ class Replica:
 
 @contextmanager
 def opened(name: str, make: Make, count: int, where: Where = "here") -> Iterator[list[Replica]]:
-    """Start replicas of a law, all at a time; they end when the block is left.
+    """Start replicas of a law in parallel; leaving the context ends them.
 
     Args:
-        name: what the law is called.
-        make: makes the law, in the process of a replica.
-        count: how many.
-        where: in processes of this machine, or as actors of Ray.
+        name: name of the law.
+        make: callable that makes the law, called in each replica's process.
+        count: number of replicas.
+        where: "here" for processes on this machine, "ray" for Ray actors.
 
     Raises:
-        WaggleError: what the law says where it cannot be loaded.
+        WaggleError: the law's error if it cannot be loaded.
     """
     if where == "ray":
-        connect()  # once, and in the thread that calls
+        connect()  # once, in the calling thread
     starts = [partial(_HOMES[where], make, index, count) for index in range(count)]
     with ExitStack() as stack, ThreadPoolExecutor(count) as pool:
         coming = [pool.submit(Replica, name, start) for start in starts]
@@ -273,7 +273,7 @@ def opened(name: str, make: Make, count: int, where: Where = "here") -> Iterator
 
 
 def _watch(replicas: Sequence[Replica], ended: threading.Event) -> None:
-    """Start again what dies while nobody asks it."""
+    """Restart replicas that die while idle."""
     while not ended.wait(WATCH_SECONDS):
         for replica in replicas:
             replica.check()

@@ -1,9 +1,9 @@
-"""A view as numbers and a decision as a few choices, for learners that know neither.
+"""A view as a vector of numbers and a decision as five discrete choices, for external learners.
 
-A view lists its rows in an order of its own, so a slot is the place of a row: claims and channels
-beyond the slots are left out, free-form content and facts are hashed. A decision is five choices
-(`PARTS`), each with its mask; together they may still be illegal, and then the runtime repairs
-them as it repairs any law.
+Row order differs between views, so a slot is the position of a row: claims and channels beyond the
+slots are left out, and free-form content and facts are hashed. A decision is five choices
+(`PARTS`), each with its mask; their combination may still be illegal, and the runtime then repairs
+it as it does for any law.
 """
 
 from __future__ import annotations
@@ -31,37 +31,37 @@ from waggle.core.schema import (
 )
 
 CLAIMS, CHANNELS, ACTIONS = 8, 8, 32
-"""Rows of a view that have a slot."""
+"""Slots for the claims, channels and actions of a view."""
 FACTS, CONTENT = 4, 64
-"""Numbers that the facts of a row, and the free-form observation, are hashed into."""
+"""Numbers into which the facts of a row, and the free-form observation, are hashed."""
 INTENTS = (None, "PRIVATE", "FIELD")
 PARTS = (1 + ACTIONS, len(INTENTS), 1 + 2 * CLAIMS, 1 + CHANNELS, 1 + CLAIMS)
-"""Choices of a decision: the action (0: the private proposal), its intent, the claim to write (0:
-none, then to support each, then to challenge each), the channel (0: all of them), and the claim to
-commit to (0: none)."""
+"""Sizes of a decision's five choices: the action (0: the private proposal), its intent, the claim
+to write (0: none; then supporting each claim; then challenging each), the channel (0: all), and the
+claim to commit to (0: none)."""
 WIDTH = 4 + ACTIONS + CLAIMS * (10 + FACTS) + CHANNELS * (2 + FACTS + 4 * CLAIMS) + CONTENT
-"""Numbers of a view."""
+"""Length of the vector of a view."""
 
 Numbers = NDArray[np.float32]
 Mask = tuple[NDArray[np.int8], ...]
 SILENT: Mask = tuple(np.eye(1, size, dtype=np.int8)[0] for size in PARTS)
-"""The mask of who has no choice."""
+"""The mask of an agent without a choice: only option 0 of each part is legal."""
 
 
 class Menu(NamedTuple):
-    """What a view offers, by slot."""
+    """The options that a view offers, by slot."""
 
     view: View
     actions: tuple[str, ...]
     claims: tuple[str, ...]
     channels: tuple[str, ...]
     writes: Mapping[int, Write]
-    """Choice of the third part -> the strongest write it stands for."""
+    """Option of the third part -> the strongest write that it stands for."""
     commits: Mapping[int, int]
-    """Choice of the fifth part -> the highest confidence."""
+    """Option of the fifth part -> the highest allowed confidence."""
 
     def mask(self) -> Mask:
-        """Return which choices of each part are legal."""
+        """Return the mask of legal options of each part."""
         legal: tuple[Sequence[int] | range, ...] = (
             [0, *(1 + k for k, name in enumerate(self.actions) if self._sayable(name))],
             range(len(INTENTS)),
@@ -75,11 +75,11 @@ class Menu(NamedTuple):
         return found
 
     def _sayable(self, action: str) -> bool:
-        """Whether an action needs no answer, or the view offers one."""
+        """Return whether an action needs no response, or the view offers one."""
         return action != self.view.contract.response or bool(responses(self.view))
 
     def decision(self, choice: Sequence[int]) -> Decision:
-        """Return the decision of some choices; one that stands for nothing changes nothing."""
+        """Return the decision for five choices; a choice that the menu lacks has no effect."""
         action, intent, write, channel, commit = (int(part) for part in choice)
         view, response = self.view, self.view.proposal.response
         said = self.actions[action - 1] if 1 <= action <= len(self.actions) else None
@@ -112,7 +112,7 @@ class Menu(NamedTuple):
 
 
 def menu(view: View) -> Menu:
-    """Return what a view offers."""
+    """Return the menu of a view."""
     offered = sorted(actions(view), key=lambda action: action_argument(action)[1] is not None)
     claims = tuple(dict.fromkeys(_claims(view)))[:CLAIMS]
     slot = {claim: 1 + k for k, claim in enumerate(claims)}
@@ -128,7 +128,7 @@ def menu(view: View) -> Menu:
 
 
 def _claims(view: View) -> Iterator[str]:
-    """Yield every claim of a view: what is held, then what is ready, seen, proposed and heard."""
+    """Yield a view's claims: commitment, ready, evidence, proposal, traces, then table rows."""
     if view.commitment is not None:
         yield view.commitment.claim
     yield from view.private.ready
@@ -189,7 +189,7 @@ def numbers(offered: Menu) -> Numbers:
 
 
 def _hashed(content: Mapping[str, Json] | Mapping[str, Fact], size: int) -> list[float]:
-    """Hash free-form content into so many numbers; a text counts once, a number by its size."""
+    """Hash free-form content into `size` sums; a text adds 1 or -1, a number a value between."""
     found = [0.0] * size
     for path, value in _leaves("", content):
         number = isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,12 +1,13 @@
-"""Episodes as OpenTelemetry spans, after the conventions for generative AI.
+"""Episodes as OpenTelemetry spans, following the semantic conventions for generative AI.
 
     OTEL_TRACES_EXPORTER=console waggle run beacon --otel
 
-One trace per episode: `invoke_workflow TASK`, in it one span per round, in these one `invoke_agent
-LAW` per local update, with an `execute_tool WORKER` where a private worker was asked. An update has
-the times of its round, since the runtime decides a round at once. The standard variables choose
-where spans go (`OTEL_TRACES_EXPORTER`, `OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_SERVICE_NAME`, ...).
-Views and decodes are sent only where `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` is true.
+One trace per episode: `invoke_workflow TASK` contains one span per round, and a round contains one
+`invoke_agent LAW` per local update, with an `execute_tool WORKER` if a private worker was called.
+An update has the times of its round, since the runtime decides a round as one batch. The standard
+environment variables choose the destination (`OTEL_TRACES_EXPORTER`, `OTEL_EXPORTER_OTLP_ENDPOINT`,
+`OTEL_SERVICE_NAME`, ...). Views and decodes are sent only if
+`OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` is true.
 """
 
 from __future__ import annotations
@@ -31,18 +32,18 @@ EXPORTERS = "OTEL_TRACES_EXPORTER"
 PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 FILE = "WAGGLE_OTEL_FILE"
-"""Where the exporter `jsonl` writes one span a line; `spans.jsonl` if unset."""
+"""Variable with the file of the exporter `jsonl`, one span per line; `spans.jsonl` if unset."""
 
 FLUSHED = 1_000
-"""Spans after which the queue is emptied: it drops what comes beyond two thousand."""
+"""Number of spans after which the queue is flushed; it drops spans beyond two thousand."""
 
 
 @contextmanager
 def spans() -> Iterator[Spans]:
-    """Yield a sink that sends an episode as spans; all of them have been sent when it ends.
+    """Yield a sink that sends an episode as spans; leaving the context flushes all spans.
 
     Raises:
-        ConfigError: where OpenTelemetry or an exporter that was asked for is missing.
+        ConfigError: if OpenTelemetry or a requested exporter is missing.
     """
     try:
         from opentelemetry.sdk.resources import SERVICE_NAME, Resource
@@ -65,7 +66,7 @@ def spans() -> Iterator[Spans]:
 
 
 def _exporters() -> Iterator[Any]:
-    """Yield the exporters that the environment names; OTLP if it names none."""
+    """Yield the exporters named by the environment variable; OTLP if it is unset."""
     found = {point.name: point for point in entry_points(group="opentelemetry_traces_exporter")}
     for name in os.environ.get(EXPORTERS, "otlp").split(","):
         name = name.strip()
@@ -88,7 +89,7 @@ def _exporters() -> Iterator[Any]:
 
 
 def _lines(name: str) -> Any:
-    """Return an exporter of one JSON object a line, on standard error or into a file."""
+    """Return an exporter that writes one JSON object per line, to standard error or a file."""
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.trace.export import ConsoleSpanExporter
 
@@ -106,7 +107,7 @@ def _lines(name: str) -> Any:
 
 
 class Spans:
-    """A sink of one episode."""
+    """A sink that sends the records of one episode as spans."""
 
     def __init__(self, tracer: Any, flush: Callable[[], object]) -> None:
         self._tracer, self._flush = tracer, flush
@@ -117,7 +118,7 @@ class Spans:
         self._began = 0
 
     def header(self, header: Header) -> None:
-        """Start the trace."""
+        """Start the trace of the episode."""
         case = header.case
         task = Task(case.substrate, case.task).name
         self._law, self._began = header.law, time.time_ns()
@@ -160,7 +161,7 @@ class Spans:
         self._root.end()
 
     def fail(self, error: BaseException) -> None:
-        """End the trace of an episode that did not end."""
+        """End the trace of an episode that failed with an error."""
         from opentelemetry.trace import StatusCode
 
         if self._root is not None and self._root.is_recording():

@@ -1,9 +1,8 @@
-"""Admission: which decisions are legal on a view, and what is left of those that are not.
+"""Admission: check whether a decision is legal on a view, and project those that are not.
 
-`violations` asks whether a decision keeps to the bounds of the schema and to the relations of
-Section 3.2 (see `relations`) and answers with stable codes; it reads the view alone. `project` only
-deletes or falls back on the private proposal: it never originates a claim, deposit, commitment or
-challenge.
+`violations` checks a decision against the bounds of the schema and the relations of Section 3.2
+(see `relations`) and returns stable codes; it reads only the view. `project` only deletes or falls
+back on the private proposal: it never originates a claim, deposit, commitment or challenge.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ CODES: Mapping[str, str] = MappingProxyType(
         "commit.challenged": "A decision does not commit to a claim it challenges.",
     }
 )
-"""Every code a decode can be refused with, each with the rule it breaks."""
+"""Every code with which a decode can be refused, with the rule that it reports as broken."""
 
 _INTENTS = frozenset((None, *INTENTS))
 _NULL_WAIT = Decision(WAIT, None, (), None)
@@ -85,7 +84,7 @@ _NULL_WAIT = Decision(WAIT, None, (), None)
 
 @lru_cache(maxsize=1024)
 def _actions(contract: Contract) -> tuple[frozenset[str], dict[str, bool]]:
-    """Return the plain actions, and the verbs that take a reference: whether it is a claim."""
+    """Return the plain actions, and for each verb with a reference whether that is a claim."""
     verbs = {action_argument(a)[0]: takes_claim(a) for a in contract.actions if is_open(a)}
     return frozenset(a for a in contract.actions if not is_open(a)), verbs
 
@@ -106,7 +105,7 @@ def violations(view: View, decision: Decision) -> tuple[str, ...]:
 
 
 def is_typed(decision: Decision) -> bool:
-    """Whether every field has its type: a law may build its Decision object by hand."""
+    """Return whether every field has its type; a law may have built the Decision itself."""
     if type(decision) is not Decision:
         return False
     commit = decision.commit
@@ -205,7 +204,7 @@ def _deposit_violations(view: View, deposit: Trace) -> list[str]:
 
 
 def _unfounded(view: View, deposit: Trace) -> str:
-    """Name the relation that a deposit in range fails: the one nearest to being met."""
+    """Return the code of the relation that an in-range deposit fails most narrowly."""
     claim = deposit.claim
     found = [row for row in rows(view) if row.claim == claim]
     if not found:
@@ -239,10 +238,10 @@ def _commit_violations(view: View, decision: Decision, commit: Commitment) -> li
 
 
 def project(view: View, decision: Decision) -> Decision:
-    """Delete what is invalid and reuse the private proposal for an action that is illegal.
+    """Delete invalid parts and replace an illegal action by the private proposal.
 
-    The result is admissible on every view: where nothing else is, it is the private proposal
-    without communication, and where even that is illegal, a wait.
+    The result is always admissible: if nothing else is, it is the private proposal without
+    communication, and if that is illegal, a wait.
     """
     if not is_typed(decision):
         return fallback(view)

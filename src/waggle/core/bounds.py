@@ -1,8 +1,8 @@
 """Bounds: the recursive schema validation of a view ("Canonical Local Interface").
 
-Every slot is bounded, every reference has its syntax and an incident channel, and no forbidden key
-occurs at any depth. The contract is checked once, since all nodes share it. Admission asks the same
-functions about the numbers and directions of a decision.
+Every slot is bounded, every reference is well-formed, every trace is on an incident channel, and no
+forbidden key occurs at any depth. The contract is checked once, since all nodes share it. Admission
+uses the same functions for the numbers and directions of a decision.
 """
 
 from __future__ import annotations
@@ -41,33 +41,33 @@ from waggle.core.schema import (
 )
 
 MAX_ROWS = 64
-"""Rows of any table of a view."""
+"""Maximum rows of any table of a view."""
 MAX_FACTS = 16
-"""Facts in one row."""
+"""Maximum facts in one row."""
 MAX_DEPTH = 12
-"""Nesting of an observation."""
+"""Maximum nesting depth of an observation."""
 MAX_INTEGER = 2**53
-"""Integers in task content stay exact in every JSON reader."""
+"""Largest absolute value of an integer in task content; exact in every JSON reader."""
 MAX_GOAL = 2_000
-"""Characters of a contract's goal text."""
+"""Maximum characters of a contract's goal text."""
 
 _HANDLE = re.compile(r"h[0-9a-z]{1,3}")
 _CLAIM = re.compile(r"z[0-9a-z]{1,4}")
 _TEXT = frozenset((str,))
 LEGAL_DIRECTIONS = frozenset((None, *DIRECTIONS))
 RESERVED = frozenset(("channel", "lot", "claim"))
-"""Names that a fact may not have: they are columns of the tables."""
+"""Names that a fact may not have, because they are columns of the tables."""
 
 
 @lru_cache(maxsize=65536)
 def is_handle(text: str) -> bool:
-    """Whether a text has the syntax of a channel handle."""
+    """Return whether a text has the syntax of a channel handle."""
     return _HANDLE.fullmatch(text) is not None
 
 
 @lru_cache(maxsize=65536)
 def is_claim(text: str) -> bool:
-    """Whether a text has the syntax of a claim alias."""
+    """Return whether a text has the syntax of a claim alias."""
     return _CLAIM.fullmatch(text) is not None
 
 
@@ -103,9 +103,9 @@ def check_bounds(view: View) -> None:
 
 
 def check_content(view: View) -> None:
-    """Reject what a substrate puts into a view: the part of it that no runtime makes.
+    """Validate the part of a view that comes from the substrate.
 
-    The runtime checks traces when they arrive, and it mints all names itself.
+    The rest comes from the runtime, which checks traces on arrival and creates all names itself.
 
     Raises:
         ContractError: naming the slot, what is wrong and the fix.
@@ -142,7 +142,7 @@ def check_content(view: View) -> None:
 
 
 def check_trace(trace: Trace | Write) -> None:
-    """Reject a trace, or a write on its way to be one, whose numbers are out of bounds.
+    """Reject a trace, or a write that will become one, if its numbers are out of bounds.
 
     Raises:
         ContractError: saying what is wrong.
@@ -154,12 +154,12 @@ def check_trace(trace: Trace | Write) -> None:
 
 
 def in_range(value: object, high: int = MAX_BIN, low: int = 0) -> bool:
-    """Whether a value is an integer of a range, by default a bin."""
+    """Return whether a value is an integer in a range, by default the range of a bin."""
     return type(value) is int and low <= value <= high
 
 
 def in_bins(row: Evidence | Trace | Write) -> bool:
-    """Whether novelty, support and conflict are bins."""
+    """Return whether novelty, support and conflict are bins."""
     n, s, x = row.novelty, row.support, row.conflict
     return (
         type(n) is type(s) is type(x) is int
@@ -171,7 +171,7 @@ def in_bins(row: Evidence | Trace | Write) -> bool:
 
 @lru_cache(maxsize=1024)
 def check_contract(contract: Contract) -> None:
-    """Reject a contract out of bounds; all nodes of an episode share it.
+    """Reject a contract out of bounds; cached, since all nodes of an episode share it.
 
     Raises:
         ContractError: naming what is wrong and the fix.
@@ -198,7 +198,7 @@ def check_contract(contract: Contract) -> None:
 
 
 def check_json(value: Json, depth: int = 0) -> None:
-    """Reject task content with a forbidden key at any depth, or that is no finite JSON.
+    """Reject task content that has a forbidden key at any depth or is not finite JSON.
 
     Raises:
         ContractError: naming what is wrong and the fix.
@@ -237,7 +237,7 @@ def _check_keys(mapping: Iterable[str], where: str, depth: int = 0) -> None:
 
 @lru_cache(maxsize=8192)
 def _check_fact_keys(keys: tuple[str, ...], where: str) -> None:
-    """Reject names of facts; those of one table are mostly the same in every row."""
+    """Reject invalid fact names; cached, since the rows of a table mostly share them."""
     if len(keys) > MAX_FACTS or not RESERVED.isdisjoint(keys):
         raise ContractError(f"{where} facts: at most {MAX_FACTS}, none named channel, lot or claim")
     _check_keys(keys, where)

@@ -1,8 +1,8 @@
 """Canonical JSON of views and decisions (Eq. 1, "Canonical Local Interface").
 
-One view has one text: six slots in fixed key order, free-form mappings sorted by key, compact
-separators, and the contract first, so that all prompts of an episode share a prefix. `check_view`
-is the recursive schema validation: nothing unbounded and no forbidden key leaves a substrate.
+Every view has exactly one text: six slots in fixed key order, free-form mappings sorted by key,
+compact separators, and the contract first, so that all prompts of an episode share a prefix.
+`check_view` is the recursive schema validation: it rejects unbounded content and forbidden keys.
 """
 
 from __future__ import annotations
@@ -62,31 +62,31 @@ _decode_decision = msgspec.json.Decoder(Decision).decode
 
 
 def _port(port: Port) -> Port | dict[str, Fact]:
-    """Return a row of the channel table for the encoder: its head, then its facts by key."""
+    """Return a row of the channel table for the encoder: channel, lot, then facts by key."""
     if not port.facts and type(port.facts) is dict:
-        return port  # an empty table of facts is left out
+        return port  # the encoder omits empty facts
     return {"channel": port.channel, "lot": port.lot, **dict(sorted(port.facts.items()))}
 
 
 _TEXT = "text"
-"""Under this name a view carries its own text."""
+"""The attribute in which a view caches its serialized text."""
 
 
 def encode_view(view: View) -> bytes:
-    """Serialize a view: the one text of it.
+    """Return the canonical text of a view.
 
     Raises:
-        ContractError: where the observation holds something that is not JSON.
+        ContractError: if the observation holds something that is not JSON.
     """
     kept: bytes | None = view.__dict__.get(_TEXT)
     return _serialize(view) if kept is None else kept
 
 
 def encode_shown(view: View) -> bytes:
-    """Serialize a view that a runtime made, and let it carry its text to the law and the record.
+    """Serialize and check a runtime-made view; cache its text for the law and the record.
 
     Raises:
-        ContractError: where a substrate put in what is unbounded, forbidden or not JSON.
+        ContractError: if the substrate's content is unbounded, forbidden or not JSON.
     """
     data: bytes = view.__dict__.setdefault(_TEXT, _serialize(view))
     check_content(view)
@@ -125,10 +125,10 @@ def contract_head(contract: Contract) -> bytes:
 
 
 def decode_view(data: bytes) -> View:
-    """Read back what `encode_view` wrote, and nothing else.
+    """Parse the canonical text of a view, as written by `encode_view`.
 
     Raises:
-        ContractError: where the bytes are not the canonical text of a view.
+        ContractError: if the bytes are not the canonical text of a view.
     """
     try:
         wire = _decode_view(data)
@@ -174,15 +174,15 @@ def _facts(row: Mapping[str, Fact]) -> dict[str, Fact]:
 
 
 def encode_decision(decision: Decision) -> bytes:
-    """Serialize a decision: fixed key order, intent and direction only where they are given."""
+    """Serialize a decision: fixed key order, intent and direction only if they are set."""
     return _encode(decision)
 
 
 def to_decision(data: bytes) -> Decision:
-    """Read back what `encode_decision` wrote, and nothing else.
+    """Parse the canonical text of a decision, as written by `encode_decision`.
 
     Raises:
-        ContractError: where the bytes are not the canonical text of a decision.
+        ContractError: if the bytes are not the canonical text of a decision.
     """
     try:
         decision = _decode_decision(data)
@@ -199,7 +199,7 @@ def check_view(view: View, data: bytes | None = None) -> None:
 
     Args:
         view: the view to check.
-        data: its serialization where the caller has it already; saves encoding it again.
+        data: its serialization, if the caller already has it; saves encoding it again.
 
     Raises:
         ContractError: naming the slot, what is wrong and the fix.

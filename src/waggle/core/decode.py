@@ -1,8 +1,8 @@
-"""Text to Decision: strict JSON first, then envelope normalization ("Decision schema").
+"""Parse text to a Decision: strict JSON first, then envelope normalization ("Decision schema").
 
-A bad decode is data: `parse` never raises and answers with stable codes. Normalization only strips
-the envelope of one record (fences, prose, one wrapper object, byte-order mark, white space); it
-never repairs the record itself.
+A bad decode is data: `parse` never raises and reports errors as stable codes. Normalization only
+strips the envelope of one record (fences, prose, one wrapper object, byte-order mark, white space);
+it never repairs the record itself.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import msgspec
 from waggle.core.schema import Commitment, Decision, Trace
 
 MAX_TEXT = 16_384
-"""Bytes of a decode that are looked at; a longer one is refused unread."""
+"""Maximum bytes of a decode; a longer one is refused without parsing."""
 MAX_OPEN = 96
-"""Opening brackets in one record, which bounds its nesting before it is parsed."""
+"""Maximum opening brackets in one record; bounds its nesting before it is parsed."""
 MAX_OBJECTS = 4
-"""Objects in a text that are tried in turn, where prose has braces of its own."""
+"""Maximum objects of a text that are tried in turn, in case surrounding prose has braces."""
 
 CODES: Mapping[str, str] = MappingProxyType(
     {
@@ -41,36 +41,36 @@ CODES: Mapping[str, str] = MappingProxyType(
         "shape.type": "Every field has the type the schema gives it.",
     }
 )
-"""Codes of texts that are no record, each with the rule it breaks."""
+"""Error codes of texts that are not a record, each with the rule that is broken."""
 
 _read = msgspec.json.Decoder(Decision).decode
 _write = msgspec.json.Encoder().encode
 _LONG_NUMBER = re.compile("[0-9]{9}")
 _FENCE = re.compile(r"```(.*?)```", re.DOTALL)
-# An unclosed string runs to the end of the text at once, so that scanning stays linear.
+# An unclosed string matches up to the end of the text, so that scanning stays linear.
 _STRUCTURE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
 SURROGATE = re.compile("[\ud800-\udfff]")
-"""What no text may hold, though a string can."""
+"""Lone surrogates, which a Python string can hold but UTF-8 text cannot."""
 _WRAPPERS = frozenset(("decision", "record", "output", "result", "answer", "json"))
 
 
 class ParseResult(NamedTuple):
-    """What a text says: a decision, or the codes of what is wrong with it."""
+    """The result of parsing a text: a decision, or error codes."""
 
     decision: Decision | None
     codes: tuple[str, ...]
     normalized: bool
     """Whether an envelope was stripped."""
     salvage: Decision | None = None
-    """The well-typed rest of a broken record, invalid parts deleted: input for projection."""
+    """The well-typed parts of the record, the others deleted; the input of projection."""
 
 
 class _JsonError(Exception):
-    """A code on its way out of the JSON reader."""
+    """Raised while reading a text; its message is the error code."""
 
 
 def parse(text: str | bytes) -> ParseResult:
-    """Read one decision out of a text. Never raises."""
+    """Parse one decision from a text. Never raises."""
     try:
         plain = _plain_text(text)
     except _JsonError as code:
@@ -100,9 +100,9 @@ def _plain_text(text: str | bytes) -> str:
 
 
 def _canonical(plain: str) -> Decision | None:
-    """Read a record that is spelled canonically, as trained laws do; None for any other text.
+    """Parse a record in canonical form, as trained laws write it; None for any other text.
 
-    A text that is written again to the same bytes has every field once, in its type and place.
+    A text that encodes back to the same bytes has every field once, with its type and position.
     """
     data = plain.encode()
     try:
@@ -118,9 +118,9 @@ def _opened(text: str) -> int:
 
 
 def _normalize(plain: str) -> ParseResult:
-    """Strip the envelope: fenced text first, then any; the first object that is a record counts.
+    """Strip the envelope; return the first object that is a record, fenced text first.
 
-    Where none is, the answer is that of the first object that could be read as one.
+    If there is none, return the errors of the first object that is well-formed JSON, if any.
     """
     first: ParseResult | None = None
     refused = ("text.none",)
@@ -137,7 +137,7 @@ def _normalize(plain: str) -> ParseResult:
 
 
 def _records(text: str) -> Iterator[ParseResult | str]:
-    """Read the first few objects of a text, each as a record or the code of why it is none."""
+    """Yield the first few objects of a text, each as a parse result or an error code."""
     start = 0
     for _ in range(MAX_OBJECTS):
         start = text.find("{", start)
@@ -154,7 +154,7 @@ def _records(text: str) -> Iterator[ParseResult | str]:
 
 
 def _object_at(text: str, start: int) -> str:
-    """Return the balanced object that begins here; strings in it are skipped whole."""
+    """Return the balanced object that begins at `start`; brackets in strings do not count."""
     depth = 0
     for match in _STRUCTURE.finditer(text, start):
         token = match.group()
@@ -276,7 +276,7 @@ def _bins(value: dict[str, Any], names: tuple[str, ...], codes: list[str]) -> li
 
 
 def _trace(value: Any, codes: list[str]) -> Trace | None:
-    """Read one deposit; a broken one is left out whole."""
+    """Parse one deposit; return None if any part of it is invalid."""
     if not isinstance(value, dict):
         codes.append("shape.type")
         return None

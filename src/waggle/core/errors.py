@@ -1,9 +1,9 @@
-"""The error vocabulary, by boundary.
+"""The exceptions of the package.
 
-A bad decode, message or answer of an endpoint is data and never raises; what raises is a bad
-configuration, a bad file, an endpoint that answers nothing from the start, or a breach of the
-anonymous contract by a substrate. Every message names the fix, and
-the command line prints it as one line with exit code 2.
+A bad decode, message or endpoint answer is data and never raises. Exceptions are raised for a bad
+configuration, a bad file, an endpoint that fails its first request, or a substrate or law that
+breaks the anonymous contract. Every message names the fix, and the command line prints it as one
+line with exit code 2.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,31 +11,31 @@ from typing import Any
 
 
 class WaggleError(Exception):
-    """Base of every error a user may see; its text is one line that names the fix."""
+    """Base class of every error that a user may see; its text is one line that names the fix."""
 
 
 class ConfigError(WaggleError):
-    """A case, option or recipe that cannot be run as given."""
+    """Raised when a case, option or recipe cannot be run as given."""
 
 
 class ContractError(WaggleError):
-    """A substrate or law broke the anonymous contract (a leaking view, an unbounded field)."""
+    """Raised when a substrate or law breaks the anonymous contract, e.g. by an unbounded field."""
 
 
 class RecordError(WaggleError):
-    """A record file that is missing, cut, foreign or not what it claims to be."""
+    """Raised when a record file is missing, truncated, foreign or inconsistent."""
 
 
 class EndpointError(WaggleError):
-    """A chat endpoint that did not answer its first question; nothing was played with it."""
+    """Raised when a chat endpoint fails its first request; no episode has been played."""
 
 
 class SeedError(ConfigError):
-    """A seed used for a purpose its range does not allow."""
+    """Raised when a seed is used for a purpose that its range does not allow."""
 
 
 def mistake(kind: str, message: str, got: object) -> str:
-    """Say what is wrong with one key of a file, and how to mend it, by the kind pydantic names."""
+    """Describe the error in one key of a file, and its fix, from pydantic's error type `kind`."""
     if kind == "extra_forbidden":
         return "there is no such key here; correct its name or remove it"
     if kind == "missing":
@@ -44,9 +44,9 @@ def mistake(kind: str, message: str, got: object) -> str:
 
 
 def first_mistake(errors: Sequence[Mapping[str, Any]]) -> tuple[tuple[Any, ...], str]:
-    """Return where the first mistake of a file is, and what is wrong there.
+    """Return the location and a description of the first mistake in a file.
 
-    A key that is missing beside one that nobody knows was misspelled: the latter is told.
+    A missing key next to an unknown one was probably misspelled, so the unknown one is reported.
     """
     first = errors[0]
     beside = [e for e in errors if e["loc"][:-1] == first["loc"][:-1]]

@@ -1,6 +1,6 @@
 """The nodes of a grammar: a neutral tree of text forms, independent of any tokenizer.
 
-Nodes are shared where their text is, so a tree stays small: walk it as a graph.
+Equal parts share one node, so a tree stays small: walk it as a graph.
 """
 
 from __future__ import annotations
@@ -9,37 +9,37 @@ from typing import NamedTuple, TypeAlias
 
 
 class Literal(NamedTuple):
-    """Exactly this text."""
+    """A fixed text."""
 
     text: str
 
 
 class IntRange(NamedTuple):
-    """One integer of an inclusive range, in decimal without sign or leading zero."""
+    """One integer in an inclusive range, in decimal without sign or leading zero."""
 
     low: int
     high: int
 
 
 class Text(NamedTuple):
-    """The inside of a JSON string of at most `limit` characters, escaped as JSON escapes."""
+    """The content of a JSON string of at most `limit` characters, with JSON escapes."""
 
     limit: int
 
 
 class Alternatives(NamedTuple):
-    """Exactly one of these."""
+    """Exactly one of several nodes."""
 
     options: tuple[GrammarNode, ...]
 
 
 class Sequence(NamedTuple):
-    """All of these, one after the other."""
+    """Several nodes in order."""
 
     parts: tuple[GrammarNode, ...]
     common: bool = False
-    """Whether other trees share this very node, so that a walk over trees can skip it; it says
-    nothing about the text."""
+    """Whether other trees share this node, so that a walk over several trees can skip it; it has no
+    effect on the text."""
 
 
 GrammarNode: TypeAlias = Literal | IntRange | Text | Alternatives | Sequence

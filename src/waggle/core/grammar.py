@@ -1,9 +1,9 @@
 """The grammar of a view: the canonical JSON text of its admissible records as a neutral tree.
 
-It serves constrained decoding and knows no tokenizer. Every text of the grammar is an admissible
-decision in canonical JSON, and every template of `templates` is in it. Equal parts are one node, so
-the tree stays small and is walked as a graph. Many views allow the same writes and commitments, so
-the nodes of one view are cached for the next.
+It is used for constrained decoding and depends on no tokenizer. Every text of the grammar is an
+admissible decision in canonical JSON, and every template of `templates` is in it. Equal parts share
+one node, so the tree stays small and is walked as a graph. Many views allow the same writes and
+commitments, so nodes are cached across views.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _OPEN = Literal('{"task_action":"')
 _IDLE = Literal('[],"commit":null')
 _ANY = Text(MAX_RESPONSE)
 _CLOSE = Sequence((Literal("}"),), common=True)
-"""The end of every record, one for all."""
+"""The end of every record, a node that all grammars share."""
 
 
 def grammar(view: View) -> GrammarNode:
@@ -59,7 +59,7 @@ def grammar(view: View) -> GrammarNode:
 
 
 def longest(view: View) -> int:
-    """Return a number of bytes that no text of a view's grammar exceeds, a free response aside.
+    """Return an upper bound on the bytes of a text of a view's grammar, without a free response.
 
     It is the size of a record made of the longest parts; the grammar itself is not built.
     """
@@ -77,14 +77,14 @@ def longest(view: View) -> int:
 
 
 def _size(value: object) -> int:
-    """Return the bytes of a value in JSON, all of them ASCII."""
+    """Return an upper bound on the bytes of a value in JSON with non-ASCII escaped."""
     found = msgspec.json.encode(value)
     return len(found) if found.isascii() else len(found) + 2 * sum(byte > 127 for byte in found)
 
 
 @lru_cache(CACHED)
 def _record(silent: tuple[str, ...], behind: _Successor) -> GrammarNode:
-    """All records of a view without responses."""
+    """Return the records of a view whose contract has no answering action."""
     return Sequence((_OPEN, _one_of([*_quiet(silent, behind)]), _CLOSE), common=True)
 
 
@@ -94,7 +94,7 @@ def _speaking(answer: str) -> Literal:
 
 
 class _Successor:
-    """What may follow an act; compared by identity, since equal options share one object."""
+    """The parts that may follow an act; compared by identity, as equal options share one object."""
 
     def __init__(self, allowed: Social) -> None:
         found = _social(allowed)
@@ -111,7 +111,7 @@ def _behind(allowed: Social) -> _Successor:
 
 @lru_cache(CACHED)
 def _quiet(silent: tuple[str, ...], behind: _Successor) -> tuple[GrammarNode, ...]:
-    """Acts without a response, with everything that may follow them."""
+    """Return the acts without a response, with everything that may follow them."""
     if not silent:
         return (_waiting(),)
     head = Literal('","response":null,"deposits":')
@@ -119,7 +119,7 @@ def _quiet(silent: tuple[str, ...], behind: _Successor) -> tuple[GrammarNode, ..
 
 
 def _inside(text: str) -> str:
-    """Escape a text as JSON has it between quotes."""
+    """Return a text as JSON escapes it between quotes."""
     return msgspec.json.encode(text).decode()[1:-1]
 
 
@@ -158,7 +158,7 @@ def _commit(options: tuple[Commit, ...], optional: bool) -> GrammarNode:
 
 
 def _social(allowed: Social) -> list[GrammarNode]:
-    """Writes and commitments that may follow an act; at least one of the two is there."""
+    """Return what may follow an act: a write, a commitment or both."""
     found: list[GrammarNode] = []
     if allowed.commits:
         commit = _commit(allowed.commits, False)
@@ -173,7 +173,7 @@ def _social(allowed: Social) -> list[GrammarNode]:
 
 @lru_cache(CACHED)
 def _single(write: Write, options: tuple[Commit, ...]) -> GrammarNode:
-    """One deposit after its channel, and what may follow it."""
+    """Return the rest of one deposit after its channel, and what may follow it."""
     return Sequence((_body(write), _end(options)), common=True)
 
 
@@ -185,7 +185,7 @@ def _end(options: tuple[Commit, ...]) -> GrammarNode:
 
 @lru_cache(CACHED)
 def _body(write: Write) -> GrammarNode:
-    """One deposit after its channel."""
+    """Return the rest of one deposit after its channel."""
     direction = "" if write.direction is None else f',"direction":"{write.direction}"'
     return Sequence(
         (
@@ -201,7 +201,7 @@ def _body(write: Write) -> GrammarNode:
 
 @lru_cache(CACHED)
 def _fan_out(handles: tuple[str, ...], write: Write, options: tuple[Commit, ...]) -> GrammarNode:
-    """One write to every handle; a text may give each its own bins within the ranges."""
+    """Return one write to every handle; the bins may differ per handle within the ranges."""
     parts: list[GrammarNode] = []
     for i, channel in enumerate(handles):
         parts += [Literal(("," if i else "[") + f'{{"channel":"{channel}'), _body(write)]

@@ -1,10 +1,10 @@
-"""Which words may not be keys of a view (Section 3.1, "Canonical Local Interface").
+"""The words that may not be keys of a view (Section 3.1, "Canonical Local Interface").
 
 A view holds no identity, roster, population size, non-neighbour state, global state or global
 transcript, however the key is spelled: case, separators, camel case, plurals, accents, letters of
-other scripts that look like Latin ones, digits in the place of letters and invisible characters
-make no difference, nor do words around the forbidden ones (`size_of_swarm`, `the_agent_name_v2`).
-Values are task content and are not read. What this can promise and what not: docs/security.md.
+other scripts that look like Latin ones, digits in place of letters and invisible characters make no
+difference, and neither do surrounding words (`size_of_swarm`, `the_agent_name_v2`). Values are task
+content and are not checked. See docs/security.md for the guarantees and their limits.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _STEMS: Mapping[str, str] = {
     "headcount": "population-size",
     "blackboard": "global-transcript",
 }
-"""Stems too particular to occur in an innocent word, so they are found without a separator."""
+"""Stems too specific to occur in a harmless word; they match anywhere in the squashed key."""
 
 _STRONG_BODY = "agent|node|robot|worker|member|player|peer|teammate|participant|vertex"
 _STRONG_TAG = "id|ident|identity|identifier|index|idx|name|uid|uuid|guid|rank|number|label|address"
@@ -104,19 +104,19 @@ _INSIDE: Mapping[str, re.Pattern[str]] = {
         r"|(?:chat|conversation|message)(?:log|history)"
     ),
 }
-"""Patterns that are found anywhere in the squashed key, whatever stands around them."""
+"""Patterns that match anywhere in the squashed key."""
 _LOCAL = re.compile(r"near|neighbou?r|local|adjacent|visible|incident|contact|incoming|seen")
-"""Words of what is incident: a count of visible agents is no population size."""
+"""Words for incident things: a count of visible agents is not a population size."""
 _LETTERS = (
     "aаɑαᴀ@ bвьβʙ cсϲᴄҫ dԁđᴅɗ eеєεᴇҽ fϝꜰƒ gɡցɢ hһнհʜħ iіιɩıɪ jјϳȷᴊ kкκᴋқ lӏⅼłʟ mмᴍ nпոηɴ"
     " oоοօᴏøσ pрρᴘþ qԛզ rгʀ sѕꜱς$ tтτᴛŧ uцυսᴜμ vѵνᴠ wԝωᴡѡ xхχ yуγʏү zᴢʐ"
 )
-"""Each Latin letter before the letters that look like it."""
+"""Groups of a Latin letter followed by the letters that look like it."""
 _CAPITALS = (
     "AΑАᎪ BΒВᏴ CϹСᏟ DᎠ EΕЕᎬ GᏀ HΗНᎻ IΙІ JЈᎫ KΚКᏦ LᏞ MΜМᎷ NΝ OΟОՕ PΡРᏢ RᎡ SЅՏᏚ TΤТᎢ VᏙ"
     " WᎳ XΧХ YΥУҮ ZΖᏃ"
 )
-"""The same for capitals, which look otherwise in some scripts."""
+"""The same for capitals, which look different in some scripts."""
 _LATIN = {
     ord(other): group[0] for group in (*_LETTERS.split(), *_CAPITALS.split()) for other in group[1:]
 }
@@ -128,7 +128,7 @@ _COMPASS = frozenset("nesw")
 
 
 def _words(key: str) -> list[str]:
-    """Return the words of a key in small Latin letters, as far as its letters look like some."""
+    """Return the words of a key in lower case, lookalike letters replaced by Latin ones."""
     plain = "".join(
         c
         for c in unicodedata.normalize("NFKD", key)
@@ -146,7 +146,7 @@ def _singular(word: str) -> str:
 
 @lru_cache(maxsize=8192)
 def forbidden(key: str) -> str | None:
-    """Name the forbidden category of a key, or None for a key that may be shown."""
+    """Return the forbidden category of a key, or None if the key may be shown."""
     words = _words(key)
     found = _category(words)
     if found is None:
@@ -156,11 +156,11 @@ def forbidden(key: str) -> str | None:
 
 
 def _category(words: list[str]) -> str | None:
-    """Name the forbidden category of the words of a key."""
+    """Return the forbidden category of a key, given its words, or None."""
     for word in words:
         category = _TOKENS.get(word) or _TOKENS.get(_singular(word))
         if category:
-            # "global transcript" is the transcript, not the state.
+            # "global transcript" belongs to the transcript category, not to the global state.
             rest = "".join(words)
             return "global-transcript" if "transcript" in rest else category
     squashed = "".join(words)
@@ -184,9 +184,9 @@ def _category(words: list[str]) -> str | None:
 
 @lru_cache(maxsize=8192)
 def leak(keys: tuple[str, ...]) -> tuple[str, str] | None:
-    """Return (key, category) of the first forbidden one among the keys of one mapping.
+    """Return (key, category) of the first forbidden key of a mapping, or None.
 
-    A lone `n` is a population size; beside other points of the compass it is north.
+    `n` counts as a population size unless the mapping has other compass points as keys.
     """
     for key in keys:
         category = forbidden(key)

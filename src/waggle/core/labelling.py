@@ -1,9 +1,9 @@
 """Canonical labelling of a small graph with coloured vertices and labelled edges.
 
 The exact part of canonical order: colour refinement, then a search that branches only inside one
-connected component without distinguished vertices. Components are labelled apart and sorted, so
-interchangeable handles or many disjoint pairs cost nothing; with the at most twelve edges of a view
-the search has a few dozen leaves. Isomorphic graphs get the same form, whatever order they come in.
+connected component without distinguished vertices. Components are labelled separately and sorted,
+so interchangeable handles or many disjoint pairs cost nothing; a view has at most twelve edges, so
+the search has a few dozen leaves. Isomorphic graphs get the same form, whatever their vertex order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 Colours: TypeAlias = dict[int, int]
 Neighbours: TypeAlias = Sequence[Sequence[tuple[int, int]]]
-"""For each vertex its (edge label, other vertex) pairs."""
+"""The (edge label, other vertex) pairs of each vertex."""
 Form: TypeAlias = tuple[Any, ...]
 
 
@@ -24,7 +24,7 @@ class Labelling(NamedTuple):
 
     rank: list[int]
     symmetric: bool
-    """Whether some exchange of vertices maps the graph to itself, so that ranks are a choice."""
+    """Whether some exchange of vertices maps the graph to itself, so that ranks are not unique."""
 
 
 class _CanonicalForm(NamedTuple):
@@ -34,11 +34,11 @@ class _CanonicalForm(NamedTuple):
 
 
 def label(keys: Sequence[Any], edges: Sequence[tuple[int, int, Any]]) -> Labelling:
-    """Label a graph: vertices sort by key first, then by what tells them apart in the graph.
+    """Label a graph: vertices are sorted by key, then by graph structure.
 
     Args:
         keys: one comparable key per vertex.
-        edges: (vertex, vertex, comparable label), repeated where there are several.
+        edges: (vertex, vertex, comparable label); parallel edges are listed separately.
     """
     colours = _ranked(dict(enumerate(keys)))
     count = Counter(colours.values())
@@ -46,7 +46,7 @@ def label(keys: Sequence[Any], edges: Sequence[tuple[int, int, Any]]) -> Labelli
         return Labelling(list(colours.values()), False)
     touched = {v for a, b, _ in edges for v in (a, b)}
     if all(count[colours[v]] == 1 for v in touched):
-        # Only vertices without edges are alike: each may take the place of the other.
+        # Only vertices without edges share a colour, so they are interchangeable.
         order = sorted(colours, key=colours.__getitem__)
         places = {v: i for i, v in enumerate(order)}
         return Labelling([places[v] for v in colours], True)
@@ -71,7 +71,7 @@ def _ranked(keys: dict[int, Any]) -> Colours:
 
 
 def _refine(colours: Colours, near: Neighbours) -> Colours:
-    """Split colours by the colours around them until that tells nothing more."""
+    """Split colours by the colours of neighbours until no colour splits any more."""
     count = len(set(colours.values()))
     while count < len(colours):
         keys = {
@@ -110,7 +110,7 @@ def _components(vertices: Sequence[int], near: Neighbours) -> list[list[int]]:
 
 
 def _arrange(colours: Colours, near: Neighbours) -> _CanonicalForm:
-    """Order a refined part: what is alone in its colour first, then its components by form."""
+    """Order a refined part: vertices of a unique colour first, then its components by form."""
     cells = _cells(colours)
     order = [cell[0] for cell in cells if len(cell) == 1]
     rest = [v for cell in cells if len(cell) > 1 for v in cell]
@@ -127,7 +127,7 @@ def _arrange(colours: Colours, near: Neighbours) -> _CanonicalForm:
             ),
             key=lambda f: f.form,
         )
-        # Two parts of one form can be exchanged: their colours already say what they hang on.
+        # Parts of equal form are interchangeable: their colours encode their outside neighbours.
         symmetric = any(f.symmetric for f in found) or any(
             f.form == g.form for f, g in pairwise(found)
         )
@@ -136,7 +136,7 @@ def _arrange(colours: Colours, near: Neighbours) -> _CanonicalForm:
 
 
 def _part(colours: Colours, near: Neighbours) -> _CanonicalForm:
-    """Order one component, keeping the colours it had among the others in its form."""
+    """Order one component; its form keeps the colours from before its own refinement."""
     if len(colours) == 1:
         return _CanonicalForm((tuple(colours.values()), ()), list(colours), False)
     found = _arrange(_refine(colours, near), near)
@@ -144,7 +144,7 @@ def _part(colours: Colours, near: Neighbours) -> _CanonicalForm:
 
 
 def _branch(colours: Colours, near: Neighbours) -> _CanonicalForm:
-    """Distinguish each vertex of the smallest colour in turn and keep the smallest form."""
+    """Distinguish each vertex of the smallest cell in turn and keep the smallest form."""
     cell = min(_cells(colours), key=len)
     best: _CanonicalForm | None = None
     for v in cell:
@@ -160,7 +160,7 @@ def _branch(colours: Colours, near: Neighbours) -> _CanonicalForm:
 
 
 def _form(order: Sequence[int], colours: Colours, near: Neighbours) -> Form:
-    """Write a part down by position: its colours, then its edges."""
+    """Return the form of an ordered part: its colours by position, then its edges."""
     place = {v: i for i, v in enumerate(order)}
     edges = sorted((place[v], place[u], e) for v in order for e, u in near[v] if u in place)
     return (tuple(colours[v] for v in order), tuple(edges))

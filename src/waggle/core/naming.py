@@ -1,8 +1,8 @@
-"""Renaming of opaque references, wherever the schema has them (Section 4.2).
+"""Renaming of opaque references in all fields of the schema that hold them (Section 4.2).
 
 References occur in the channel and claim tables, evidence, ready claims, proposal, traces,
 commitment, deposits and the argument of a task action; all other content is left alone. A renaming
-is a permutation of names, so a name that is not in the view cannot come to mean one that is.
+is a permutation of names, so no other name can collide with a renamed reference of the view.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Renaming(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, handles: Mapping[str, str], claims: Mapping[str, str]) -> Renaming:
-        """Complete two one-to-one maps of a view's references to a renaming."""
+        """Extend two one-to-one maps of a view's references to a renaming."""
         return cls(_completed(handles), _completed(claims))
 
     def inverse(self) -> Renaming:
@@ -80,7 +80,7 @@ class Renaming(msgspec.Struct, frozen=True):
         )
 
     def action(self, action: str) -> str:
-        """Rename the argument of a task action where it is a handle or a claim."""
+        """Rename the argument of a task action if it is a handle or a claim."""
         verb, argument = action_argument(action)
         if argument is None:
             return action

@@ -1,6 +1,6 @@
-"""What a view leaves open to a law: acts, writes and commitments, each with its numeric ranges.
+"""The legal choices on a view: acts, writes and commitments, each with its numeric ranges.
 
-`admit` says whether a decision is legal; this module lists the legal ones, by the same rules of
+`admit` checks whether a decision is legal; this module lists the legal ones, by the same rules from
 `relations`. Templates and the grammar of constrained decoding are both built from these lists, in
 the order of the view's rows, so they describe the same decisions.
 """
@@ -22,7 +22,7 @@ from waggle.core.schema import (
 )
 
 CACHED = 4096
-"""Writes and commitments that are cached: many views allow the same ones."""
+"""Size of each cache of writes and commitments; many views allow the same ones."""
 
 
 class Range(NamedTuple):
@@ -40,12 +40,12 @@ class Write(NamedTuple):
     novelty: Range
     support: Range
     conflict: Range
-    """Either exactly 0 or from 1 up, since a challenge changes what may be committed."""
+    """Either exactly 0 or at least 1, since a challenge changes what may be committed."""
     ttl: Range
 
     @property
     def challenges(self) -> bool:
-        """Whether every instance has positive conflict."""
+        """Whether every deposit in these ranges has positive conflict."""
         return self.conflict.low > 0
 
 
@@ -63,11 +63,11 @@ class ActOption(NamedTuple):
     intent: str | None
     response: str | None = None
     free: bool = False
-    """Whether the response is any text up to its bound, instead of `response`."""
+    """Whether the response may be any text of legal length, instead of `response`."""
 
 
 class Social(NamedTuple):
-    """What may accompany an act that is not a wait; equal for many views."""
+    """The writes and commitments of an act that is not a wait; equal for many views."""
 
     commits: tuple[Commit, ...]
     """Commitments without a write."""
@@ -78,7 +78,7 @@ class Social(NamedTuple):
 
 
 def actions(view: View) -> list[str]:
-    """Return the legal task actions, verbs that take a reference with every one of the view."""
+    """Return the legal task actions; verbs with a reference occur once per reference."""
     found = []
     for action in view.contract.actions:
         verb, _ = action_argument(action)
@@ -103,7 +103,7 @@ def responses(view: View) -> list[str]:
 
 
 def acts(view: View) -> list[ActOption]:
-    """Return the acts that may write and commit."""
+    """Return the acts that allow writes and commitments."""
     found = []
     for action in actions(view):
         if action == WAIT:
@@ -118,19 +118,19 @@ def acts(view: View) -> list[ActOption]:
 
 
 def waits(view: View) -> list[ActOption]:
-    """Return the acts that may not: waiting, or any silent action with the intent to wait."""
+    """Return the acts that allow none: WAIT, or any silent action with intent WAIT."""
     found = [ActOption(WAIT, intent) for intent in (None, "PRIVATE", "FIELD", "WAIT")]
     return found + [ActOption(action, "WAIT") for action in silent_actions(view)]
 
 
 def channels(view: View) -> tuple[str, ...]:
-    """Return where a deposit may go."""
+    """Return the channels to which a deposit may be written."""
     handles = tuple([port.channel for port in view.private.channels])
     return (*handles, BROADCAST) if view.contract.broadcast else handles
 
 
 def fan_out(view: View) -> tuple[str, ...]:
-    """Return all handles where one decision may send a write to each of them, else none."""
+    """Return all handles if one decision may write to each of them, else an empty tuple."""
     handles = tuple([port.channel for port in view.private.channels])
     return handles if 1 < len(handles) <= view.contract.deposits else ()
 
@@ -147,7 +147,7 @@ def social(view: View) -> Social:
 
 
 _Bound: TypeAlias = tuple[int, int, int, int]
-"""The most that a write may say: novelty, support, conflict and lifetime."""
+"""Upper bounds of a write: novelty, support, conflict and lifetime."""
 
 
 def writes(view: View) -> list[Write]:
@@ -169,7 +169,7 @@ def writes(view: View) -> list[Write]:
 
 @lru_cache(CACHED)
 def _within(claim: str, direction: str | None, bounds: tuple[_Bound, ...]) -> tuple[Write, ...]:
-    """Return the writes of a claim that stay within one of some bounds."""
+    """Return the writes of a claim that stay within at least one of the bounds."""
     found: list[Write] = []
     for novelty, support, conflict, ttl in _undominated(bounds):
         ranges = Range(0, novelty), Range(0, support)
@@ -181,7 +181,7 @@ def _within(claim: str, direction: str | None, bounds: tuple[_Bound, ...]) -> tu
 
 
 def _undominated(bounds: tuple[_Bound, ...]) -> list[_Bound]:
-    """Drop bounds that another one contains, so that no write is listed twice."""
+    """Drop bounds that lie within another one, so that no write is listed twice."""
     distinct = list(dict.fromkeys(bounds))
     return [
         b
@@ -191,7 +191,7 @@ def _undominated(bounds: tuple[_Bound, ...]) -> list[_Bound]:
 
 
 def commits(view: View, write: Write | None) -> tuple[Commit, ...]:
-    """Return the commitments that may accompany a write, or stand without one."""
+    """Return the commitments that may accompany a write, or be made without one."""
     found, held = committable(view), view.commitment
     against = {write.claim} if write is not None and write.challenges else set()
     if held is not None and not reopens(view, against):

@@ -2,7 +2,7 @@
 
 An element g acts on views and on decisions, g⁻¹ after g is the identity, and only names and row
 order change. `consistent` is the paper's check before a transformed pair may be used; the
-stabiliser says when two different decisions on one view mean the same.
+stabiliser determines when two different decisions on one view are equivalent.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _inverted(places: Sequence[int]) -> tuple[int, ...]:
 
 
 def _fresh_names(old: Iterable[str], pool: Sequence[str], seed: int) -> dict[str, str]:
-    """Draw one name from the pool for each old name, none twice."""
+    """Draw a distinct name from the pool for each old name."""
     names: dict[str, str] = {}
     taken: set[str] = set()
     draw = seed
@@ -107,9 +107,9 @@ def _changed(old: Iterable[str], pool: Sequence[str], seed: int) -> dict[str, st
 
 
 def sample(view: View, entropy: int) -> Orbit:
-    """Draw an element for a view: fresh names from the pools and a permutation of every table.
+    """Draw a group element for a view: fresh names from the pools and a permutation of every table.
 
-    Never the identity where the view has a reference to rename.
+    Never the identity if the view has a reference to rename.
     """
     p = view.private
     tables: tuple[Sequence[object], ...] = (p.evidence, p.ready, p.channels, p.claims, view.traces)
@@ -146,7 +146,7 @@ def _relations(view: View, decision: Decision) -> tuple[object, ...]:
 
 
 def consistent(view: View, decision: Decision, orbit: Orbit) -> bool:
-    """Whether the transformed pair is as valid as its source: schema, relations, summary."""
+    """Return whether the transformed pair is as valid as its source: schema, relations, summary."""
     seen, done = orbit.view(view), orbit.decision(decision)
     try:
         check_view(seen)
@@ -162,14 +162,14 @@ def consistent(view: View, decision: Decision, orbit: Orbit) -> bool:
 
 
 def stabiliser_trivial(view: View) -> bool:
-    """Whether no renaming but the identity maps the view, as a set of rows, to itself."""
+    """Return whether no renaming but the identity maps the view, as a set of rows, to itself."""
     return not relabel(view).symmetric
 
 
 def equal_modulo_stabiliser(view: View, one: Decision, other: Decision) -> bool:
-    """Whether a symmetry of the view turns one decision into the other.
+    """Return whether a symmetry of the view turns one decision into the other.
 
-    The order of deposits within a decision carries no meaning and is not compared.
+    The order of deposits within a decision has no meaning and is not compared.
     """
     return one == other or _paired(view, one) == _paired(view, other)
 

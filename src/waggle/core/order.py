@@ -1,8 +1,8 @@
 """Canon order: `shuffled` as in the paper, and `canonical`, a true canonical form.
 
 Rows are sorted by their numeric fields in schema order, largest first; handles and claims are then
-named jointly by colour refinement and an exact search for the smallest naming. Every view of one
-orbit therefore has one canonical text, and a law that reads only that text is exactly equivariant.
+named jointly by colour refinement and an exact search for the smallest naming. All views of one
+orbit therefore have the same canonical text, and a law that reads only it is exactly equivariant.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def shuffle(view: View, entropy: int) -> View:
 
 
 def permutation(size: int, seed: int) -> list[int]:
-    """Return a permutation of range(size) named by a seed."""
+    """Return a permutation of range(size) derived from a seed."""
     return sorted(range(size), key=lambda i: mix(seed, i))
 
 
@@ -60,20 +60,20 @@ def _shuffled(rows: tuple[Row, ...], seed: int) -> tuple[Row, ...]:
 
 
 def canonical(view: View) -> tuple[View, Renaming]:
-    """Return the canonical view of an orbit and the renaming that leads to it.
+    """Return the canonical view of a view's orbit and the renaming that produces it.
 
     Raises:
-        ContractError: for more traces than a view may have, which bound the search.
+        ContractError: if the view has more than MAX_TRACES traces; the limit bounds the search.
     """
     shown, handles, claims = canonical_names(view)
     return shown, Renaming.of(handles, claims)
 
 
 def canonical_names(view: View) -> tuple[View, dict[str, str], dict[str, str]]:
-    """Return the canonical view of an orbit and its new names by the old ones.
+    """Return the canonical view of a view's orbit and the new handles and claims by the old.
 
     Raises:
-        ContractError: for more traces than a view may have, which bound the search.
+        ContractError: if the view has more than MAX_TRACES traces; the limit bounds the search.
     """
     if len(view.traces) > MAX_TRACES:
         raise ContractError(f"view has {len(view.traces)} traces; cut them to {MAX_TRACES}")
@@ -88,7 +88,7 @@ class Marks(NamedTuple):
     handles: Mapping[str, int]
     claims: Mapping[str, int]
     symmetric: bool
-    """Whether the view has a symmetry, so that its ranks are one choice of several."""
+    """Whether the view has a symmetry, so that its ranks are not unique."""
 
     def names(self) -> tuple[dict[str, str], dict[str, str]]:
         """Return the canonical names of handles and claims: h1, h2, ... and z1, z2, ... by rank."""
@@ -112,17 +112,17 @@ def relabel(view: View, decision: Decision | None = None) -> Marks:
 
 
 def _ranked(view: View, handles: Sequence[str], claims: Sequence[str]) -> Marks | None:
-    """Rank the references of a view that needs no search, or return None for others.
+    """Rank the references of a view without a search, or return None if it needs one.
 
-    Almost no view needs one. Handles are told apart by their ports and the labels of their traces;
-    those that are not can be exchanged, unless they have traces on several claims. A claim is told
-    apart by its content, its labels and the handles these stand on, in the order in which `label`
-    would refine it, and claims alike in all of these can be exchanged.
+    Almost no view needs one. Handles are distinguished by their ports and the labels of their
+    traces; handles equal in both are interchangeable, unless they have traces and the view has
+    several claims. Claims are distinguished by their content, their labels and the handles of these
+    labels, in the order in which `label` would refine them; equal claims are interchangeable.
     """
     ports = view.private.channels
     tied = False
     by_lot = {-port.lot: port.channel for port in ports}
-    if len(by_lot) == len(ports) == len(handles):  # a lot comes first in the content of a port
+    if len(by_lot) == len(ports) == len(handles):  # the lot is the first sort key of a port
         order = [by_lot[lot] for lot in sorted(by_lot)]
     else:
         labels = _sorted_by_name([(t.channel, _label(t)) for t in view.traces])
@@ -148,12 +148,12 @@ def _ranked(view: View, handles: Sequence[str], claims: Sequence[str]) -> Marks 
 
 
 def _label(trace: Trace) -> tuple[Any, ...]:
-    """Return what a trace says, without its references."""
+    """Return the sort key of a trace without its references."""
     return (-trace.novelty, -trace.support, -trace.conflict, -trace.ttl, trace.direction or "")
 
 
 def _sorted_by_name(labels: Sequence[tuple[str, Any]]) -> dict[str, tuple[Any, ...]]:
-    """Return the sorted labels of every name that has some."""
+    """Group the labels by name and sort each group."""
     found: dict[str, list[Any]] = {}
     for name, each in labels:
         found.setdefault(name, []).append(each)
@@ -189,7 +189,7 @@ def _marks(found: Labelling, handles: Sequence[str], claims: Sequence[str]) -> M
 
 
 def _facts_key(facts: Mapping[str, Fact]) -> tuple[tuple[str, int, Any], ...]:
-    """Sort facts by key; of one key the larger number comes first, text after numbers."""
+    """Return the sort key of facts: by name, then larger numbers first, then text."""
     return _sorted_facts(tuple(facts.items())) if facts else ()
 
 
@@ -238,7 +238,7 @@ def _claim_keys(view: View, claims: Sequence[str]) -> dict[str, Any]:
 def _arranged(
     view: View, marks: Marks, handles: Mapping[str, str], claims: Mapping[str, str]
 ) -> View:
-    """Sort every table, numeric fields first and ties by canonical rank, under the new names."""
+    """Return the renamed view, its tables sorted by numeric fields, then canonical rank."""
     p, w, held = view.private, view.proposal, view.commitment
     port_rank, claim_rank = marks.handles, marks.claims
     evidence: Sequence[Evidence] = p.evidence
@@ -284,9 +284,9 @@ def _arranged(
 def _pair_marks(
     decision: Decision, handles: dict[str, Any], claims: dict[str, Any]
 ) -> list[tuple[str, str, Any]]:
-    """Mark the references of a decision; return its deposits between known ones as edges.
+    """Add a decision to the keys of its references; return deposits between known ones as edges.
 
-    A mark starts with a text and a trace label with a number, so a second list keeps them apart.
+    Marks start with a text and trace labels with a number, so marks are kept in a second tuple.
     """
     edges: list[tuple[str, str, Any]] = []
     marks: dict[tuple[int, str], list[Any]] = {}

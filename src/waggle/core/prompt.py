@@ -1,4 +1,4 @@
-"""The one anonymous controller prompt ("Anonymous controller prompt").
+"""The prompt of all nodes ("Anonymous controller prompt").
 
 All nodes share the instruction; native action names and the serialized view are appended
 mechanically. A user turn is `prefix(contract) + tail(view)`, and the prefix is the same text for
@@ -32,10 +32,10 @@ SCHEMA = (
     f"a response has at most {MAX_RESPONSE} characters. Leave out direction and execution_intent "
     "where they do not apply."
 )
-"""What a decision looks like and its bounds."""
+"""The JSON schema of a decision and its bounds, in words."""
 
 MAX_PREVIOUS = 2_000
-"""Characters of a failed decode that a regeneration quotes."""
+"""Maximum characters of a failed decode that a regeneration quotes."""
 
 
 def system() -> str:
@@ -60,17 +60,17 @@ def prefix(contract: Contract) -> str:
 
 
 def tail(view: View) -> str:
-    """Return the rest of the user turn: the node's own slots of the view."""
+    """Return the rest of the user turn: the view without its contract."""
     return encode_view(view)[len(contract_head(view.contract)) :].decode()
 
 
 def messages(view: View, feedback: Sequence[str] = (), previous: str = "") -> list[dict[str, str]]:
-    """Return the chat of one call of the law.
+    """Return the chat messages of one call of the law.
 
     Args:
-        view: the local view, in the order the law is to see.
+        view: the local view, with its rows in the order that the law sees.
         feedback: validator codes of a failed first decode; empty on the first attempt.
-        previous: that decode, quoted up to a bound.
+        previous: that decode; at most MAX_PREVIOUS characters are quoted.
     """
     turns = [
         {"role": "system", "content": system()},

@@ -1,8 +1,8 @@
-"""What a law, a substrate and a metric are: the three extension points.
+"""Interfaces of laws and substrates, two of the three extension points; the third is metrics.
 
-Substrates speak in *world words*: nodes are ints, claims are strings of the substrate's own making
-(their content). The runtime alone turns these into the opaque handles and aliases of a View, so a
-substrate cannot leak an index by accident and a law cannot ask for one.
+Substrates use *world words*: nodes are ints, and claims are strings that the substrate defines
+(their content). Only the runtime translates these into the opaque handles and aliases of a View, so
+a substrate cannot leak an index by accident and a law cannot request one.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from waggle.core.schema import Contract, Decision, Evidence, Fact, Json, View
 
 
 class Usage(msgspec.Struct, frozen=True, gc=False):
-    """What one decode cost."""
+    """The cost of one decode."""
 
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     model_steps: int = 0
     failures: int = 0
-    """Endpoint failures; the decode then degrades to the private proposal and is counted."""
+    """Endpoint failures; the decode then falls back to the private proposal and is counted."""
     cost: int = 0
-    """Millionths of the currency in which the law's prices are given."""
+    """Cost in millionths of the currency of the law's prices."""
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):
-    """One node's call of the law."""
+    """The request of one node to the law."""
 
     view: View
     entropy: int = 0
-    """64 bits of the node's own stream, for laws that sample; they move with a relabelling."""
+    """64 bits from the random stream of the node's hidden key, for laws that sample."""
     feedback: tuple[str, ...] = ()
     """Validator codes of the failed first decode; empty on the first attempt."""
     previous: str = ""
-    """The failed first decode, bounded; empty on the first attempt."""
+    """The failed first decode, truncated; empty on the first attempt."""
 
 
 class Decode(msgspec.Struct, frozen=True, gc=False):
-    """What a law returns for one request: text to be parsed, or a decision already in shape."""
+    """A law's answer to one request: text to be parsed, or a Decision object."""
 
     output: str | Decision
     usage: Usage = Usage()
@@ -51,16 +51,16 @@ class Decode(msgspec.Struct, frozen=True, gc=False):
 class Law(Protocol):
     """A decision source. Stateless across nodes; the order of a batch must not matter.
 
-    Optional attributes tell others how to use it: `order`, the canon order it was made for (else
-    `shuffled`); `batched`, that it wants many episodes side by side; `switches(contract)`, its own
-    setting of the runtime; `teacher` and `backbone`, printed with every table; `digest`, text that
-    changes with its weights and is kept with every row it plays; `max_failed`, the share of failed
-    calls above which an episode is no result, and `trouble`, why the last one failed.
+    Optional attributes describe its use: `order`, the canon order it was made for (default
+    `shuffled`); `batched`, that it should play many episodes in parallel; `switches(contract)`, its
+    runtime settings; `teacher` and `backbone`, printed with every table; `digest`, a text that
+    changes with its weights and is stored with every result row; `max_failed`, the share of failed
+    calls above which an episode counts as failed; and `trouble`, why the last call failed.
     """
 
     @property
     def name(self) -> str:
-        """What it is called; read only, so that a class may say it once for all its instances."""
+        """The name of the law; a read-only property, so that a class attribute satisfies it."""
         ...
 
     def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
@@ -69,22 +69,22 @@ class Law(Protocol):
 
 
 class Case(msgspec.Struct, frozen=True):
-    """One episode, fully determined."""
+    """The complete specification of one episode."""
 
     substrate: str
     task: str
     n: int
     seed: int
     rounds: int | None = None
-    """Local updates; None takes the task's own horizon."""
+    """Number of local updates; None means the horizon of the task."""
     shock: bool = False
     """Whether late counterevidence is injected."""
     options: Mapping[str, Any] = {}
-    """The substrate's own options, e.g. {"regime": "ports"}."""
+    """The options of the substrate, e.g. {"regime": "ports"}."""
 
 
 class Write(msgspec.Struct, frozen=True, gc=False):
-    """An admitted deposit in world words, on its way from one node to one or more contacts."""
+    """An admitted deposit in world words, addressed to one receiver."""
 
     sender: int
     receiver: int
@@ -99,7 +99,7 @@ class Write(msgspec.Struct, frozen=True, gc=False):
 
 
 class HeldTrace(msgspec.Struct, frozen=True, gc=False):
-    """A trace as a node holds it, in world words."""
+    """A trace held by a node, in world words."""
 
     neighbour: int
     claim: str
@@ -111,7 +111,7 @@ class HeldTrace(msgspec.Struct, frozen=True, gc=False):
 
 
 class Local(msgspec.Struct, frozen=True, gc=False):
-    """What the runtime holds for one node and a substrate may read: its field and commitment."""
+    """The runtime state of one node that a substrate may read: its field and commitment."""
 
     traces: tuple[HeldTrace, ...]
     commitment: str | None
@@ -129,14 +129,14 @@ class Suggestion(msgspec.Struct, frozen=True, gc=False):
 
 
 class Sensed(msgspec.Struct, frozen=True, gc=False):
-    """Everything a substrate shows one node, in world words; the runtime makes the View of it."""
+    """What a substrate shows to one node, in world words; the runtime builds the View from it."""
 
     observation: Mapping[str, Json]
     proposal: Suggestion
     evidence: tuple[Evidence, ...] = ()
-    """Evidence whose `claim` is a world claim; positive conflict = own observation contradicts."""
+    """Evidence on world claims; positive conflict: the node's observation contradicts the claim."""
     ready: tuple[str, ...] = ()
-    """Claims ready by the substrate's own test (`readiness = "native"`)."""
+    """Claims that pass the substrate's readiness test; used if `readiness` is `native`."""
     coverage: int | None = None
     ports: Mapping[int, Mapping[str, Fact]] = {}
     """Bounded facts per neighbour."""
@@ -145,73 +145,73 @@ class Sensed(msgspec.Struct, frozen=True, gc=False):
 
 
 class Act(msgspec.Struct, frozen=True, gc=False):
-    """An admitted decision in world words, after its commitment update, for the compiler."""
+    """An admitted decision in world words, after its commitment update; input of `World.step`."""
 
     action: str
     target: int | None
-    """The contact that a `VERB:@channel` names."""
+    """The contact named by a `VERB:@channel` action."""
     response: str | None
     intent: str | None
     local: Local
     claim: str | None = None
-    """The claim that a `VERB:@claim` names."""
+    """The claim named by a `VERB:@claim` action."""
 
 
 class Shock(msgspec.Struct, frozen=True):
-    """Late counterevidence, as it was injected."""
+    """Late counterevidence that was injected."""
 
     round: int
     old_claims: tuple[str, ...]
     """World claims that the counterevidence refutes."""
     new_claims: tuple[str, ...]
-    """World claims that it supports, where they are known at injection."""
+    """World claims that it supports, if known at injection."""
     nodes: tuple[int, ...]
-    """Nodes whose native view carries it at once; empty where nodes find it later."""
+    """Nodes whose native view contains it immediately; empty if nodes discover it later."""
     note: str = ""
 
 
 class World(Protocol):
-    """One episode of a substrate. State lives here and in the runtime, nowhere else.
+    """One episode of a substrate. All state is kept here and in the runtime.
 
     Within a round the runtime calls: `shock`, then for every active node `neighbours` and `sense`
     (from one pre-update state), then `withhold`, `fingerprint` and `payload` for each write, then
-    `step` once, then `receive` for every message that arrives, then `score`. Nobody else sets the
-    attributes of a world: plain attributes, on the class or on the object, will do.
+    `step` once, then `receive` for every message that arrives, then `score`. The properties below
+    may be plain attributes of the class or the object, since no other code sets them.
 
-    An optional hook helps a law to learn: `share(node)`, the node's part of a score at present, or
-    None in a task whose score has no parts. Over all nodes the parts average to the score that the
-    attribute `share_of` names, the headline where it is missing. Another helps a node to doubt:
-    `contradicts(write, payload)`, whether what travels with a write speaks against it.
+    Two hooks are optional. `share(node)`, for training, returns the node's current share of a
+    score, or None if the task's score cannot be divided; the shares of all nodes average to the
+    score named by the attribute `share_of`, by default the headline. `contradicts(write, payload)`,
+    for the reputation defence, returns whether the payload of a write contradicts it.
     """
 
     @property
     def n(self) -> int:
-        """How many nodes there are."""
+        """The number of nodes."""
         ...
 
     @property
     def keys(self) -> Sequence[int]:
-        """keys[i] is the hidden key of node i; every draw about a node is named by its key."""
+        """keys[i] is the hidden key of node i; every random draw for a node is derived from it."""
         ...
 
     @property
     def contract(self) -> Contract:
-        """What every view of this world says of its task."""
+        """The task contract, the same in every view of this world."""
         ...
 
     @property
     def rounds(self) -> int:
-        """The horizon."""
+        """The horizon, in rounds."""
         ...
 
     @property
     def readiness(self) -> Literal["gate", "native"]:
-        """`gate`: the runtime's support-and-coherence gate; `native`: `Sensed.ready`."""
+        """`gate`: the runtime's support-and-coherence test; `native`: `Sensed.ready`."""
         ...
 
     @property
     def handle_life(self) -> Literal["episode", "contact"]:
-        """How long a handle means the same neighbour."""
+        """How long a handle refers to the same neighbour."""
         ...
 
     @property
@@ -221,67 +221,68 @@ class World(Protocol):
 
     @property
     def snapshots(self) -> bool:
-        """Whether frames carry task data, whose effect views show as offer, coverage, readiness.
+        """Whether frames carry task data, which views show as offer, coverage and readiness.
 
-        False for almost every world: `waggle check substrate` then holds payloads to their rule.
+        False for almost every world; `waggle check substrate` then enforces the rule of `payload`.
         """
         ...
 
     def active(self) -> Sequence[int]:
-        """Nodes that take part in this update."""
+        """Return the nodes that take part in this update."""
         ...
 
     def neighbours(self, node: int) -> Sequence[int]:
-        """Current contacts of a node."""
+        """Return the current contacts of a node."""
         ...
 
     def sense(self, node: int, local: Local) -> Sensed:
-        """Form p_i, w_i and the facts of node i. Must not change state."""
+        """Return p_i, w_i and the facts of node i. Must not change state."""
         ...
 
     def withhold(self, write: Write) -> str | None:
-        """Name the context safeguard that silences this write, or None."""
+        """Return the name of the context safeguard that suppresses this write, or None."""
         ...
 
     def fingerprint(self, write: Write) -> Hashable:
-        """Name what makes two writes of one sender the same."""
+        """Return a key that is equal for writes of one sender that count as repeats."""
         ...
 
     def payload(self, write: Write) -> object:
-        """Return what travels with the write, captured now, or None.
+        """Return a snapshot of the data that is sent with the write, or None.
 
-        It is what the sender's view shows of the claim, in the bins of the view, and the receiver's
-        next view shows it in the same bins. It names no node and no claim: the write does.
+        It holds what the sender's view shows about the claim, in the bins of the view; the
+        receiver's next view shows it in the same bins. It names no node and no claim, since the
+        write does.
         """
         ...
 
     def receive(self, write: Write, payload: object) -> Write | None:
-        """Take a message in: absorb its payload, re-project it; None if it does not reach."""
+        """Absorb a message's payload; return the re-projected write, None if it does not arrive."""
         ...
 
     def step(self, acts: Mapping[int, Act]) -> Mapping[int, str]:
         """Compile the acts into native actions, advance the world, return the native actions.
 
-        An action that is said is done, whatever the node heard or holds, or refused as if the node
-        had waited. Intent FIELD is one step along the shown way of the claim held, and the action
-        itself where none is.
+        A stated action is executed regardless of the node's traces and commitment, or refused as
+        if the node had waited. Intent FIELD is one step along the way shown for the held claim, or
+        the stated action if no way is shown.
         """
         ...
 
     def shock(self, round: int, committed: Mapping[int, str]) -> Shock | None:
-        """Inject late counterevidence if its rule says now; called once a round until it fires."""
+        """Inject late counterevidence if it is due; called once per round until it fires."""
         ...
 
     def score(self) -> Mapping[str, float]:
-        """Return the named scores of the present state; "score" is the headline."""
+        """Return the scores of the current state by name; "score" is the headline."""
         ...
 
     def done(self) -> bool:
-        """Whether the task has ended before its horizon."""
+        """Return whether the task has ended before its horizon."""
         ...
 
     def render(self) -> str:
-        """Draw the state for a person."""
+        """Return a drawing of the state for display."""
         ...
 
 
@@ -292,10 +293,10 @@ class Substrate(Protocol):
     name: ClassVar[str]
     tasks: ClassVar[tuple[str, ...]]
     options: ClassVar[type[Any]]
-    """A pydantic model of the substrate's own options, shown as `--NAME.OPTION`."""
+    """A pydantic model of the substrate's options, set on the command line as `--NAME.OPTION`."""
 
     def open(self, case: Case, keys: Sequence[int] | None = None) -> World:
-        """Build the world of a case; keys[i] says which body of the case node i is."""
+        """Build the world of a case; node i is body keys[i] of the case."""
         ...
 
 

@@ -1,7 +1,7 @@
-"""The episode record: what every metric, transition, report and replay reads, and nothing else.
+"""The episode record: the only input of metrics, transitions, reports and replay.
 
-One header, one entry per round with one entry per local update in it, one footer. Records are for
-the analyst: unlike views they name nodes and the substrate's own claims. Field order is file order.
+It has one header, one entry per round, which holds one entry per local update, and one footer.
+Records are for analysis: unlike views they name nodes and world claims. Field order is file order.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ FORMAT = 1
 Stage: TypeAlias = Literal["first", "normalized", "regenerated", "projected", "fallback"]
 STAGES: tuple[Stage, ...] = ("first", "normalized", "regenerated", "projected", "fallback")
 EXECUTABLE: tuple[Stage, ...] = STAGES[:2]
-"""Stages at which a decision was executable as it was decoded."""
+"""Stages at which a decision was executable as decoded."""
 Cause: TypeAlias = str
-"""Why transport suppressed a write; a substrate's context safeguards add their own names."""
+"""Why transport suppressed a write; the context safeguards of a substrate add further names."""
 
 
 class Header(msgspec.Struct, frozen=True, omit_defaults=True, tag="header", tag_field="kind"):
-    """What was run."""
+    """The first entry: the settings of the episode."""
 
     format: int
     case: Case
@@ -36,21 +36,21 @@ class Header(msgspec.Struct, frozen=True, omit_defaults=True, tag="header", tag_
     contract: Contract
     rounds: int
     keys: tuple[int, ...]
-    """keys[i]: which body of the case node i is; the identity unless the swarm was relabelled."""
+    """Node i is body keys[i] of the case; the identity unless the swarm was relabelled."""
     salt: int
-    """Names the episode's opaque aliases; another salt gives other names for the same episode."""
+    """Seeds the opaque aliases; another salt gives other names for the same episode."""
     switches: Mapping[str, Any]
     perturbation: Mapping[str, Any]
     worker: Mapping[str, Any] = {}
-    """Name, schedule and options of the private workers; empty where none were hired."""
+    """Name, schedule and options of the private workers; empty if there are none."""
     defence: Mapping[str, Any] = {}
-    """Which defences against Byzantine nodes are on; empty where none is."""
+    """The active defences against Byzantine nodes; empty if there are none."""
     curves: bool = False
-    """Whether scores and counts of the rounds were kept alone, without the local updates."""
+    """Whether only scores and counts of the rounds were kept, without the local updates."""
 
 
 class WriteRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One candidate write and what became of it."""
+    """One candidate write and its outcome."""
 
     claim: str
     receivers: tuple[int, ...]
@@ -59,14 +59,14 @@ class WriteRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     cause: Cause | None = None
     """Why it was suppressed; None if it was executed."""
     refresh: bool = False
-    """Executed again after the refresh interval."""
+    """Whether it was executed again after the refresh interval."""
 
 
 class WorkRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What the private worker of a node was asked for at one update."""
+    """One call of a node's private worker at one update."""
 
     answer: Any
-    """The proposal that the node adopted; None where the call failed or the answer was refused."""
+    """The proposal that the node adopted; None if the call failed or the answer was refused."""
     usage: Usage = Usage()
     """Logical cost of the call, whether it was answered from a cache or not."""
 
@@ -78,9 +78,9 @@ class UpdateRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     view: msgspec.Raw
     """The view as the law saw it, as canonical JSON without its contract (see the header)."""
     entropy: int
-    """The node's own draw for this update; sampling laws used it, and it names the update."""
+    """The node's random draw for this update, for sampling laws; it also identifies the update."""
     raw: tuple[str | Decision, ...]
-    """What the law returned: the first decode and, if there was one, the regeneration."""
+    """The law's outputs: the first decode and, if there was one, the regeneration."""
     decision: Decision
     stage: Stage
     mode: str
@@ -97,7 +97,7 @@ class UpdateRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Event-driven engine: why the completed call was cancelled (departure, expiry, illegality)."""
     usage: Usage = Usage()
     work: WorkRecord | None = None
-    """The call of the node's private worker; None where there is none or it was not its turn."""
+    """The call of the node's private worker; None if there is no worker or it was not called."""
 
 
 class FieldMass(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -126,7 +126,7 @@ class RoundRecord(msgspec.Struct, frozen=True, omit_defaults=True, tag="round", 
 
 
 class Footer(msgspec.Struct, frozen=True, tag="footer", tag_field="kind"):
-    """How it ended; a record without a footer was cut."""
+    """The last entry: the outcome of the episode; a record without a footer is truncated."""
 
     rounds: int
     scores: Mapping[str, float]
@@ -134,7 +134,7 @@ class Footer(msgspec.Struct, frozen=True, tag="footer", tag_field="kind"):
 
 
 class EpisodeRecord(msgspec.Struct, frozen=True):
-    """A whole episode in memory."""
+    """The record of a whole episode, in memory."""
 
     header: Header
     rounds: tuple[RoundRecord, ...]

@@ -1,9 +1,9 @@
 """How a decision relates to the view it is made on: fresh or relayed, verified, committable.
 
-Section 3.2 states these rules, and they are written here once. `admit` asks whether a decision
-keeps to them, `options` lists every decision that does (so do templates and the grammar of
+This is the only implementation of the rules of Section 3.2. `admit` checks a decision against
+them, `options` lists every decision that satisfies them (as do templates and the grammar of
 constrained decoding), and rule-based laws write the strongest deposits they allow.
-Invariant: every function reads the view and the write alone.
+Invariant: every function reads only the view and the write.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from waggle.core.schema import MAX_BIN, MAX_TTL, Decision, Evidence, Trace, View
 
 
 def is_incident(view: View, channel: str) -> bool:
-    """Whether a handle is in the view's channel table."""
+    """Return whether a handle is in the view's channel table."""
     return channel in [port.channel for port in view.private.channels]
 
 
 def is_listed(view: View, claim: str) -> bool:
-    """Whether a claim is in the view's claim table."""
+    """Return whether a claim is in the view's claim table."""
     return claim in [row.claim for row in view.private.claims]
 
 
@@ -46,7 +46,7 @@ def strongest(row: Evidence | Trace, channel: str) -> Trace:
 
 
 def repeats(deposit: Trace, row: Evidence | Trace) -> bool:
-    """Whether a deposit says what a row says, and no more; its lifetime is not compared."""
+    """Return whether a deposit repeats a row without exceeding it; lifetimes are not compared."""
     if row.claim != deposit.claim:
         return False
     most = strongest(row, deposit.channel)
@@ -59,27 +59,27 @@ def repeats(deposit: Trace, row: Evidence | Trace) -> bool:
 
 
 def is_fresh(view: View, deposit: Trace) -> bool:
-    """Whether a deposit stays within one row of private evidence on its claim."""
+    """Return whether a deposit stays within one row of private evidence on its claim."""
     evidence = view.private.evidence
     return bool(evidence) and any(repeats(deposit, row) for row in evidence)
 
 
 def is_relay(view: View, deposit: Trace) -> bool:
-    """Whether a deposit repeats an incident trace that lives longer than it does."""
+    """Return whether a deposit repeats an incident trace that lives longer than it does."""
     return any(repeats(deposit, t) and deposit.ttl <= relay_ttl(t) for t in view.traces)
 
 
 def hides_conflict(view: View, deposit: Trace) -> bool:
-    """Whether a deposit keeps the support of every trace it relays and leaves out some conflict."""
+    """Return whether a deposit has support, but less conflict than every trace that it relays."""
     conflicts = [trace.conflict for trace in view.traces]
     if deposit.support <= 0 or max(conflicts, default=0) <= deposit.conflict:
-        return False  # as almost always: there is no conflict to leave out
+        return False  # the common case: no conflict to leave out
     relayed = [t for t in view.traces if deposit.ttl <= relay_ttl(t) and repeats(deposit, t)]
     return bool(relayed) and all(deposit.conflict < trace.conflict for trace in relayed)
 
 
 def is_verified(view: View, claim: str) -> bool:
-    """Whether the node's own evidence contradicts a claim."""
+    """Return whether the node's own evidence contradicts a claim."""
     return any(row.claim == claim and row.conflict > 0 for row in view.private.evidence)
 
 
@@ -89,26 +89,26 @@ def refuted(view: View) -> set[str]:
 
 
 def challenged(deposits: Iterable[Trace]) -> set[str]:
-    """Return the claims that deposits write positive conflict on."""
+    """Return the claims on which the deposits write positive conflict."""
     return {deposit.claim for deposit in deposits if deposit.conflict > 0}
 
 
 def reopens(view: View, claims: Collection[str]) -> bool:
-    """Whether challenging some claims clears the held commitment: its conflict is verified."""
+    """Return whether challenging these claims clears the held commitment by verified conflict."""
     held = view.commitment
     return held is not None and held.claim in claims and is_verified(view, held.claim)
 
 
 def clears(view: View, decision: Decision) -> bool:
-    """Whether the decision reopens the held commitment by a verified positive-conflict write."""
+    """Return whether a decision clears the held commitment by a verified conflict write."""
     return bool(decision.deposits) and reopens(view, challenged(decision.deposits))
 
 
 def committable(view: View) -> dict[str, int]:
     """Return the claims that may be committed, each with its largest confidence.
 
-    A ready claim takes any confidence; where commitments may be provisional, a claim of the
-    evidence or the traces takes at most the coverage.
+    A ready claim allows any confidence; if commitments may be provisional, a claim of the
+    evidence or the traces allows at most the coverage.
     """
     private = view.private
     found = dict.fromkeys(private.ready, MAX_BIN)

@@ -2,9 +2,9 @@
 
 A View has exactly six slots and a Decision one canonical shape; field order here is the key order
 of canonical JSON. References (handles `h..`, claims `z..`) are opaque and occur only in the fields
-that this file designates, so an orbit can rename them without touching task content. All structs
-are acyclic by construction, so the garbage collector need not track them (`gc=False`); that keeps
-the cost of an update flat in the size of the swarm.
+that this file designates, so an orbit can rename them without changing task content. All structs
+are acyclic by construction, so the garbage collector need not track them (`gc=False`); the cost of
+an update therefore does not grow with the size of the swarm.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ MAX_TTL = 8
 MAX_LOT = 15
 """Private lots are 0 to 15."""
 MAX_TRACES = 12
-"""Traces a view shows; the rest are cut by canonical order."""
+"""Maximum number of traces in a view; canonical order decides which are kept."""
 MAX_DEPOSITS = 8
 """Upper bound of a contract's `deposits`."""
 MAX_ACTION = 48
-"""Characters of a task action."""
+"""Maximum characters of a task action."""
 MAX_RESPONSE = 64
-"""Characters of a response."""
+"""Maximum characters of a response."""
 MAX_FACT = 40
-"""Characters of a text fact in a per-handle or per-claim table."""
+"""Maximum characters of a text fact in a per-handle or per-claim table."""
 MAX_VIEW_BYTES = 16_384
-"""Bytes of a serialized view."""
+"""Maximum bytes of a serialized view."""
 
 BROADCAST = "*"
-"""The channel of a write to every current contact, where the contract allows it."""
+"""The channel of a write to every current contact, if the contract allows it."""
 WAIT = "WAIT"
 """The task action that is legal everywhere and does nothing."""
 CHANNEL_ARGUMENT = "@channel"
@@ -64,7 +64,7 @@ class Trace(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Evidence(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What the node itself can vouch for: an upper bound on its fresh writes.
+    """One row of private evidence: an upper bound on the node's fresh writes.
 
     Positive conflict means the node's own observation contradicts the claim (verified conflict).
     """
@@ -106,11 +106,11 @@ class Contract(msgspec.Struct, frozen=True, gc=False):
     broadcast: bool = False
     """Whether a deposit may go to every contact at once."""
     response: str | None = None
-    """The one task action that carries a response (and must), or None where the task has none."""
+    """The only task action with a response, which it must have; None if the task has none."""
 
 
 class Port(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One row of the per-handle table: a private lot and the substrate's own bounded facts."""
+    """One row of the per-handle table: a private lot and the substrate's bounded facts."""
 
     channel: str
     lot: int
@@ -118,7 +118,7 @@ class Port(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class ClaimRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One row of the per-claim table: the substrate's bounded facts about a claim held here."""
+    """One row of the per-claim table: the substrate's bounded facts about one claim."""
 
     claim: str
     facts: Mapping[str, Fact] = {}
@@ -128,12 +128,12 @@ class Private(msgspec.Struct, frozen=True, gc=False):
     """Private task state and evidence p_i."""
 
     observation: Mapping[str, Json]
-    """Free-form task content; holds no reference, so orbits leave it alone."""
+    """Free-form task content without references, so orbits do not change it."""
     evidence: tuple[Evidence, ...] = ()
     ready: tuple[str, ...] = ()
     """Claims that pass the fixed readiness test and may be committed with any confidence."""
     coverage: int | None = None
-    """Confidence bound of a provisional commitment; None where readiness is required."""
+    """Confidence bound of a provisional commitment; None if readiness is required."""
     channels: tuple[Port, ...] = ()
     claims: tuple[ClaimRow, ...] = ()
 
@@ -149,7 +149,7 @@ class Proposal(msgspec.Struct, frozen=True, gc=False):
 class View(msgspec.Struct, frozen=True, dict=True):
     """The bounded anonymous local view: exactly six slots (Eq. 1).
 
-    Beside its slots it may carry its text, so that it is serialized once (see `canon`).
+    It may also cache its own text, so that it is serialized only once (see `canon`).
     """
 
     contract: Contract
@@ -161,33 +161,33 @@ class View(msgspec.Struct, frozen=True, dict=True):
 
 
 def action_argument(action: str) -> tuple[str, str | None]:
-    """Split `VERB:argument` into its parts; the argument is None where there is none."""
+    """Split `VERB:argument` into its parts; the argument is None if there is no colon."""
     verb, colon, argument = action.partition(":")
     return verb, (argument if colon else None)
 
 
 def takes_channel(action: str) -> bool:
-    """Whether an action of a contract stands for its verb with any incident handle."""
+    """Return whether an action of a contract stands for its verb with any incident handle."""
     return action_argument(action)[1] == CHANNEL_ARGUMENT
 
 
 def takes_claim(action: str) -> bool:
-    """Whether an action of a contract stands for its verb with any claim of the claim table."""
+    """Return whether an action of a contract stands for its verb with any listed claim."""
     return action_argument(action)[1] == CLAIM_ARGUMENT
 
 
 def is_open(action: str) -> bool:
-    """Whether an action of a contract takes a reference of the view."""
+    """Return whether an action of a contract takes a reference of the view."""
     return takes_channel(action) or takes_claim(action)
 
 
 def plain_actions(contract: Contract) -> list[str]:
-    """Return the actions that take no reference, WAIT aside, in the contract's order."""
+    """Return the actions that take no reference, except WAIT, in the contract's order."""
     return [a for a in contract.actions if a != WAIT and not is_open(a)]
 
 
 def is_wait(decision: Decision) -> bool:
-    """Whether the decision abstains from acting."""
+    """Return whether the decision abstains from acting."""
     return decision.task_action == WAIT or decision.execution_intent == "WAIT"
 
 

@@ -1,8 +1,8 @@
-"""Named random streams and the disjoint seed ranges of honest evaluation.
+"""Named random streams and the disjoint seed ranges of training and evaluation.
 
-Every draw is a pure function of (root seed, purpose, key): nothing is consumed, so the order in
-which nodes are visited cannot matter, and a key that is node state carries its draws along when a
-swarm is relabelled (Propositions 1 and 2).
+Every draw is a pure function of (root seed, purpose, key): streams have no state, so the order in
+which nodes are visited cannot matter, and a node's draws follow its key when a swarm is relabelled
+(Propositions 1 and 2).
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _MASK = (1 << 64) - 1
 
 
 def derive(root: int, purpose: str, *key: int | str) -> int:
-    """Return 64 bits named by (root, purpose, key)."""
+    """Return 64 bits derived from (root, purpose, key)."""
     name = repr((root, purpose, key)).encode()
     return int.from_bytes(blake2b(name, digest_size=8).digest(), "big")
 
 
 def mix(seed: int, key: int) -> int:
-    """Return 64 well-mixed bits of (seed, key): the cheap inner draw of an already named stream."""
+    """Return 64 well-mixed bits of (seed, key), a cheap draw within an already derived stream."""
     z = (seed + 0x9E3779B97F4A7C15 * (key + 1)) & _MASK
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
@@ -48,17 +48,17 @@ def mix_all(seeds: NDArray[np.uint64], keys: NDArray[np.uint64] | int) -> NDArra
 
 
 def generator(root: int, purpose: str, *key: int | str) -> np.random.Generator:
-    """Return a numpy generator of its own for the stream (root, purpose, key)."""
+    """Return a new numpy generator for the stream (root, purpose, key)."""
     import numpy as np
 
     return np.random.default_rng(derive(root, purpose, *key))
 
 
 class Split(Enum):
-    """Which use a seed is reserved for; a value is the ranges of its seeds.
+    """The uses for which seeds are reserved; each value is a tuple of seed ranges.
 
-    Only TRAIN and DEVELOPMENT may be looked at. All others are for evaluation: they are played once
-    for each law that is released.
+    Only TRAIN and DEVELOPMENT may be used during development. All others are for evaluation: they
+    are played once for each released law.
     """
 
     TRAIN = (range(10_000),)
@@ -73,11 +73,11 @@ class Split(Enum):
 
     @classmethod
     def of(cls, seed: int) -> Split | None:
-        """Return the split that owns a seed, or None for a free seed."""
+        """Return the split that contains a seed, or None if there is none."""
         return next((split for split in cls if seed in split), None)
 
     def __contains__(self, seed: int) -> bool:
-        """Whether the split owns a seed."""
+        """Return whether the split contains a seed."""
         return any(seed in each for each in self.value)
 
     @property
@@ -87,13 +87,13 @@ class Split(Enum):
         return first.start
 
     def __str__(self) -> str:
-        """Name the split and its ranges."""
+        """Return the name of the split and its ranges."""
         ranges = " and ".join(f"{each.start}..{each.stop - 1}" for each in self.value)
         return f"{self.name.lower()} {ranges}"
 
 
 def require(seed: int, *allowed: Split) -> int:
-    """Return the seed if one of the allowed splits owns it.
+    """Return the seed if one of the allowed splits contains it.
 
     Raises:
         SeedError: naming the ranges that may be used.

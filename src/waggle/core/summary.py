@@ -1,7 +1,7 @@
 """Identifier-free summaries: rho(d) of a decision and m(view) of a local field.
 
-"Anonymous-orbit construction" gives rho its twelve factors, each with an explicit null class;
-"Sequential transition collection" gives m its four histograms, readiness and commitment. Both are
+"Anonymous-orbit construction" defines the twelve factors of rho, each with an explicit null class;
+"Sequential transition collection" defines m: four histograms, readiness and commitment. Both are
 invariant under the orbit of the view, and their width does not depend on the population.
 """
 
@@ -54,15 +54,15 @@ class Rho(NamedTuple):
     confidence: str
 
     def indices(self) -> tuple[int, ...]:
-        """Return the class numbers, for a factorized head."""
+        """Return the class indices, for a factorized head."""
         return tuple(FACTORS[name].index(self[i]) for i, name in enumerate(self._fields))
 
 
 def rho(view: View, decision: Decision) -> Rho:
     """Summarize an admitted decision on its view, without any name.
 
-    Of several deposits the summary describes the strongest one (numeric fields in schema order),
-    which no renaming can change.
+    If there are several deposits, the summary describes the strongest, compared by numeric fields
+    in schema order, so the choice does not depend on names.
     """
     deposits = decision.deposits
     deposit = max(deposits, key=_strength, default=None)
@@ -111,7 +111,7 @@ def _communication(view: View, deposit: Trace | None) -> str:
 
 
 def _source(view: View, record: Trace | Commitment | None) -> str:
-    """Where the claim of the deposit, or else of the commitment, is known from."""
+    """Return where the view holds the claim of the deposit, or else of the commitment."""
     if record is None:
         return "null"
     claim = record.claim
@@ -123,7 +123,7 @@ def _source(view: View, record: Trace | Commitment | None) -> str:
 
 
 def _scope(view: View, deposits: tuple[Trace, ...]) -> str:
-    """Whether a write goes back where its claim was heard, elsewhere, or to several channels."""
+    """Return whether writes go to a source of their claim, elsewhere, or to several channels."""
     if not deposits:
         return "null"
     targets = {d.channel for d in deposits}
@@ -149,7 +149,7 @@ def _commitment_action(view: View, decision: Decision) -> str:
 
 
 class Field(NamedTuple):
-    """m(view): what the local coordination field looks like, without any name.
+    """m(view): the identifier-free summary of the local coordination field.
 
     The first entry of each histogram is the null class; histograms sum to one.
     """
@@ -178,7 +178,7 @@ def field(view: View) -> Field:
 
 
 def _histogram(values: Iterable[int], top: int) -> tuple[float, ...]:
-    """Return the normalized histogram over (null, 0..top); no value at all is all null."""
+    """Return the normalized histogram over (null, 0..top); without values, all mass is on null."""
     counts = [0] * (top + 2)
     for value in values:
         counts[value + 1] += 1

@@ -1,9 +1,9 @@
 """Templates of admissible records: every legal decision of a view, by shape and numeric ranges.
 
-Random-legal samples from the templates, and the grammar of constrained decoding spells them out.
-They cover every admissible decision with at most one deposit, and the same write on every handle
-where the contract allows that many deposits. Other mixtures of several deposits are admissible but
-not listed, which keeps the family bounded.
+The law `random-legal` samples from the templates, and the grammar of constrained decoding contains
+them all. They cover every admissible decision with at most one deposit, and the same write on every
+handle if the contract allows that many deposits. Other combinations of several deposits are
+admissible but not listed, which keeps the family bounded.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class Template(NamedTuple):
 
     act: ActOption
     channels: tuple[str, ...] = ()
-    """Where the write goes; all channels get the same bins."""
+    """The channels of the write; all get the same bins."""
     write: Write | None = None
     commit: Commit | None = None
 
     def decision(self, entropy: int) -> Decision:
-        """Draw the bins: one decision of this shape. A free response is drawn empty."""
+        """Draw the bins of one decision of this shape. A free response is left empty."""
         deposits: tuple[Trace, ...] = ()
         if self.write is not None:
             w = self.write
@@ -46,7 +46,7 @@ def _draw(bins: Range, entropy: int) -> int:
 
 
 class _Social(NamedTuple):
-    """What may accompany an act: a write with its channels, and its commitments."""
+    """A write with its possible channels and commitments, to accompany an act."""
 
     write: Write | None
     targets: tuple[tuple[str, ...], ...]
@@ -57,10 +57,10 @@ class _Social(NamedTuple):
 
 
 class Templates:
-    """The templates of a view, in the order of its rows: counted at once, built one by one."""
+    """The templates of a view, in the order of its rows; counted eagerly, built lazily."""
 
     def __init__(self, view: View, free: bool = True) -> None:
-        """Enumerate a view; without `free`, only responses that the view itself offers."""
+        """Enumerate a view; without `free`, only with responses that the view itself offers."""
         self._acts = [act for act in acts(view) if free or not act.free]
         self._waits = waits(view)
         self._social = _socials(view)
@@ -96,7 +96,7 @@ def _socials(view: View) -> list[_Social]:
 def sample(view: View, entropy: int) -> Decision:
     """Draw an admissible decision: uniform over templates, then over their ranges.
 
-    An answer is drawn only where the private proposal offers its text.
+    An answer is drawn only if the private proposal offers its text.
     """
     found = Templates(view, free=False)
     return found[mix(entropy, 0) % len(found)].decision(mix(entropy, 1))

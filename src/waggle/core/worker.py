@@ -1,10 +1,10 @@
-"""Private workers: who turns a node's private task state into its private proposal w_i.
+"""Private workers, which turn a node's private task state into its private proposal w_i.
 
-The law organises; what a node proposes by itself comes from the substrate's own rule or, where a
-worker is hired, from that worker. A world says what the worker of a node is asked (`Workplace`),
-the runtime says when (`waggle.runtime.staff`), and the world adopts the answer or refuses it.
-Invariant: what a worker is asked names no node and no population, so its answer cannot either;
-an answer reaches others only as a claim that the law chose to write.
+The law coordinates; the private proposal comes from the substrate's rule or from a private worker.
+A world defines the request to a node's worker (`Workplace`), the runtime decides when to send it
+(`waggle.runtime.staff`), and the world adopts or refuses the answer.
+Invariant: a request names no node and no population, so its answer cannot either; an answer reaches
+other nodes only as a claim that the law chose to write.
 """
 
 from __future__ import annotations
@@ -21,42 +21,43 @@ from waggle.core.protocols import Local, Usage
 from waggle.core.schema import Json
 
 MAX_QUESTION = 1 << 20
-"""Bytes of what a worker is asked."""
+"""Maximum bytes of a request to a worker."""
 MAX_ANSWER = 1 << 16
-"""Bytes of an answer; a longer one is no answer."""
+"""Maximum bytes of an answer; a longer one does not count as an answer."""
 BYTES_PER_TOKEN = 4
-"""A worker that does not count its tokens is charged one for so many bytes, rounded up."""
+"""Bytes that are charged as one token, rounded up, if a worker does not count its tokens."""
 
 Schedule: TypeAlias = Literal["full", "reuse"]
-"""`full` asks at every update. `reuse` asks first, and when what was delivered or the version of
-the private evidence has changed since; else the node keeps its latest proposal."""
+"""`full` calls the worker at every update. `reuse` calls it at the first update and whenever
+deliveries or the version of the private evidence have changed; otherwise the node keeps its latest
+proposal."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class Work(msgspec.Struct, frozen=True):
-    """What the worker of one node is asked at one update."""
+    """The request to the worker of one node at one update."""
 
     task: str
     goal: str
     state: Mapping[str, Json]
     """The node's private task state."""
     delivered: Mapping[str, Json] = {}
-    """What messages have brought to the node."""
+    """The content that messages have delivered to the node."""
     actions: tuple[str, ...] = ()
-    """The answers that are legal; empty where any text may be the answer."""
+    """The legal answers; empty if any text is legal."""
     version: int = 0
-    """Goes up when the node's own evidence is replaced: late counterevidence, a changed file."""
+    """Increases when the node's evidence is replaced, by late counterevidence or a changed file."""
     native: Callable[[], Json] | None = None
-    """The substrate's own answer, for controls; no part of the question."""
+    """Returns the substrate's answer, for controls; not part of the request text."""
     entropy: int = 0
-    """64 bits of the node's own stream for workers that sample, else 0; no part of the question."""
+    """64 bits of the node's random stream for workers that sample, else 0; not in the text."""
 
     def question(self) -> bytes:
-        """Return the one text of what is asked, as JSON with sorted keys.
+        """Return the text of the request, as JSON with sorted keys.
 
         Raises:
-            ContractError: if it holds a forbidden key, is no JSON or is too long.
+            ContractError: if it has a forbidden key, is not JSON or is too long.
         """
         check_json(self.state)
         check_json(self.delivered)
@@ -74,54 +75,54 @@ class Work(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a worker returned, and what it cost; plain JSON values are answers too."""
+    """A worker's answer with its cost; a worker may also return a plain JSON value."""
 
     value: Json
-    """None is no answer."""
+    """None means no answer."""
     usage: Usage = Usage()
-    """Logical cost: a reply from the cache counts as the call it saves."""
+    """Logical cost: a cached reply costs the same as the call it saves."""
 
 
 Worker: TypeAlias = Callable[[Work], "Answer | Json | Awaitable[Answer | Json]"]
-"""Any callable, async too. `concurrency` (an attribute) allows several calls at a time, `sampled`
-gives it the node's own draw at every call."""
+"""Any callable, sync or async. Its optional attribute `concurrency` allows parallel calls, and
+`sampled` passes it the node's random draw in every call."""
 
 
 def tokens(text: bytes) -> int:
-    """Return how many tokens a text is charged as where its worker does not count them."""
+    """Return the number of tokens charged for a text if its worker does not count them."""
     return ceil(len(text) / BYTES_PER_TOKEN)
 
 
 class Desk(Protocol):
-    """Where workers are asked: it answers many questions and never raises for what a worker did."""
+    """Answers batches of requests with workers; never raises because of a worker's failure."""
 
     @property
     def about(self) -> Mapping[str, Json]:
-        """Name and options, as the record keeps them."""
+        """Name and options, as stored in the record."""
         ...
 
     @property
     def sampled(self) -> bool:
-        """Whether its workers draw."""
+        """Whether its workers sample."""
         ...
 
     def answer(self, works: Sequence[Work]) -> Sequence[Answer]:
-        """Answer every question; a fault is an answer without a value."""
+        """Answer every request; a failed one gets an answer without a value."""
         ...
 
 
 @runtime_checkable
 class Workplace(Protocol):
-    """What a World adds so that private workers can be hired for its nodes."""
+    """The additional methods of a World whose nodes can have private workers."""
 
     def staff(self) -> None:
-        """From now on take proposals from workers; a node without one yet waits."""
+        """Take proposals from workers from here on; a node waits until it has one."""
         ...
 
     def work(self, node: int, local: Local) -> Work:
-        """Return what the worker of a node is asked now. Must not change state."""
+        """Return the current request to a node's worker. Must not change state."""
         ...
 
     def adopt(self, node: int, answer: Json) -> bool:
-        """Take an answer as the node's proposal until the next; False if it can be none."""
+        """Use an answer as the node's proposal until the next; return False if it is not valid."""
         ...

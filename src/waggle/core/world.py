@@ -1,6 +1,6 @@
-"""What substrates share, so that each writes only what it needs.
+"""Code that substrates share, so that each implements only what is specific to it.
 
-The options of a case, checked, and defaults for the optional hooks of a World.
+It validates the options of a case and provides defaults for the hooks of a World.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _Options = TypeVar("_Options", bound=BaseModel)
 
 
 def read_options(model: type[_Options], case: Case) -> _Options:
-    """Return the options of a case as its substrate's model.
+    """Validate the options of a case with the substrate's pydantic model.
 
     Raises:
         ConfigError: one line that names the first bad option as the command line spells it.
@@ -32,32 +32,32 @@ def read_options(model: type[_Options], case: Case) -> _Options:
 
 @runtime_checkable
 class Divisible(Protocol):
-    """A world whose nodes may be dealt to shards, each with a copy of the world of its own.
+    """A world whose nodes can be split over shards, each of which has a copy of the world.
 
-    It keeps the dynamic state of a node apart from that of all others: what `sense`, `withhold`,
-    `fingerprint`, `payload` and the node's part of `step` read and change is the state of that
-    node, or a clock that every copy advances; `receive` changes the receiver alone. What was drawn
-    at the opening is the same in every copy. `shock` is called on every copy, with all commitments,
-    and the claims that the copies name are united. A copy that plays nobody collects the reports:
-    it is asked for scores, shares, the shock's time and the end. Copies can be pickled.
+    The dynamic state of each node is separate: `sense`, `withhold`, `fingerprint`, `payload` and
+    the node's part of `step` read and change only the state of that node, or a clock that every
+    copy advances; `receive` changes only the receiver. Random draws at the opening are the same in
+    every copy. `shock` is called on every copy, with all commitments, and the claims that the
+    copies return are merged. One copy without nodes collects the reports and provides scores,
+    shares, the time of the shock and the end of the episode. Copies can be pickled.
     """
 
     own: Sequence[int] | None
 
     def restrict(self, nodes: Sequence[int]) -> None:
-        """Play these nodes alone from now on, in ascending order; called once, before round 0."""
+        """Play only these nodes, given in ascending order; called once, before round 0."""
         ...
 
     def depart(self, write: Write, payload: object) -> object:
-        """Return a payload with all that its receiver reads of the sender; called after `step`."""
+        """Return a payload with all sender state that the receiver reads; called after `step`."""
         ...
 
     def report(self) -> object:
-        """Return what scores and shares read of the nodes that are played here."""
+        """Return the state of this copy's nodes that scores and shares read."""
         ...
 
     def absorb(self, parts: Sequence[tuple[Sequence[int], Any]]) -> None:
-        """Take the reports of all shards, each with its nodes."""
+        """Store the reports of all shards, each given with its nodes."""
         ...
 
 
@@ -71,34 +71,34 @@ class WorldBase:
     refresh: int | None = None
     snapshots: bool = False
     own: Sequence[int] | None = None
-    """The nodes that are played here, where a swarm is dealt to shards; None for all."""
+    """The nodes of this shard if the swarm is split over shards; None for all."""
 
     def active(self) -> Sequence[int]:
-        """Everyone who is played here takes part."""
+        """Return all nodes that this copy plays."""
         return range(self.n) if self.own is None else self.own
 
     def restrict(self, nodes: Sequence[int]) -> None:
-        """Play these nodes alone from now on; others play the rest."""
+        """Play only these nodes; other shards play the rest."""
         self.own = nodes
 
     def depart(self, write: Write, payload: object) -> object:
-        """Let a payload leave for another shard as it is."""
+        """Return the payload unchanged."""
         return payload
 
     def withhold(self, write: Write) -> str | None:
-        """Silence nothing."""
+        """Suppress nothing."""
         return None
 
     def fingerprint(self, write: Write) -> Hashable:
-        """Two writes of one claim to one receiver, with the same sign, are the same."""
+        """Treat writes to one receiver as repeats if claim and sign of conflict are the same."""
         return (write.receiver, write.claim, write.conflict > 0)
 
     def payload(self, write: Write) -> object:
-        """Send nothing along."""
+        """Send no payload."""
         return None
 
     def receive(self, write: Write, payload: object) -> Write | None:
-        """Let every message arrive unchanged."""
+        """Accept every write unchanged."""
         return write
 
     def shock(self, round: int, committed: Mapping[int, str]) -> Shock | None:
@@ -106,9 +106,9 @@ class WorldBase:
         return None
 
     def done(self) -> bool:
-        """Run to the horizon."""
+        """Never end before the horizon."""
         return False
 
     def render(self) -> str:
-        """Draw nothing."""
+        """Return an empty drawing."""
         return ""

@@ -1,8 +1,8 @@
-"""The decision corpus: bundles of eight, splits before labels, native views ("Training Details").
+"""The decision corpus: bundles of eight situations, and native views ("Training Details").
 
-Bundle numbers are assigned to splits before anything is generated, families take turns, and frames
-cut from native views come from episode seeds that belong to the split alone. Invariant: the same
-settings give the same corpus.
+Bundle numbers are assigned to splits before anything is generated or labelled, families alternate,
+and frames cut from native views come from episode seeds that only this split uses. Invariant: the
+same settings give the same corpus.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ SEEDS: Mapping[str, range] = {
 EPISODES = 24
 """Episodes per family and split that views are taken from, at least two per task."""
 FRAMES = 64
-"""Native views per task and split that give frames."""
+"""Native views per task and split that frames are cut from."""
 RULE = "rule"
-"""The teacher of graph problems that are labelled as they are made."""
+"""The teacher name of graph problems, which are labelled when they are made."""
 UNIT = 50
-"""Bundles of one unit of work."""
+"""Bundles per unit of work."""
 _TRIES = 20
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is being made, how much is done, and how much there is to do."""
+"""Callback with the name of the current step, the amount done and the total."""
 
 
 def quiet(_what: str, _done: int, _total: int) -> None:
@@ -64,18 +64,18 @@ def assign(settings: CorpusSettings) -> dict[str, list[int]]:
 
 
 class Unit(NamedTuple):
-    """A unit of work: some (place, bundle) numbers, native views of one task, or other views."""
+    """A unit of work: (position, bundle) pairs, native views of one task, or made-up views."""
 
     split: str
     bundles: tuple[tuple[int, int], ...]
     task: plugins.Task | None
     views: int
     kind: str = ""
-    """The kind of views of made-up tasks that belong to no bundle."""
+    """The kind of views of made-up tasks; they belong to no bundle."""
 
 
 class Curriculum:
-    """Generates every example of a corpus; only graph problems have their labels already."""
+    """The generator of a corpus's examples; only graph problems come with labels."""
 
     def __init__(self, settings: CorpusSettings, progress: Progress = quiet) -> None:
         self.settings = settings
@@ -89,7 +89,7 @@ class Curriculum:
         self._native: dict[tuple[str, str], list[View]] = {}
 
     def examples(self, workers: int = 1) -> dict[str, list[Example]]:
-        """Return all splits, the same ones whatever the number of processes."""
+        """Return the examples by split; they do not depend on the number of processes."""
         units = [unit for split in SPLITS for unit in self._units(split)]
         made: dict[str, list[Example]] = {split: [] for split in SPLITS}
         kept = self.settings.families
@@ -102,7 +102,7 @@ class Curriculum:
         return made
 
     def _units(self, split: str) -> Iterator[Unit]:
-        """Cut a split into units that do not depend on one another."""
+        """Yield the units of work of a split, which are independent of one another."""
         bundles = list(enumerate(assign(self.settings)[split]))
         for start in range(0, len(bundles), UNIT):
             yield Unit(split, tuple(bundles[start : start + UNIT]), None, 0)
@@ -140,7 +140,7 @@ class Curriculum:
         """Make views of made-up tasks, spatial or on graphs."""
         salt = derive(self.settings.seed, "other views", unit.split, unit.kind)
         if unit.kind in families.FAMILIES:
-            # The rule of a problem is its teacher; no other law knows what its words mean.
+            # The problem's rule is the teacher; no other law can interpret its made-up words.
             return [
                 Example(f"{unit.kind}-{unit.split}-{number}", "made-up", unit.kind, _checked(view),
                         decision=decision, teacher=RULE)
@@ -154,7 +154,7 @@ class Curriculum:
         ]
 
     def _situation(self, split: str, bundle: int, family: str, name: str) -> Example:
-        """Make one view of a class; a frame that does not allow the class is drawn again."""
+        """Make one view of a situation class; redraw a frame that does not allow the class."""
         for attempt in range(_TRIES):
             draw = Draw(self.settings.seed, "situation", bundle, name, attempt)
             frame = self._frame(split, family, draw)
@@ -195,5 +195,5 @@ def _checked(view: View) -> msgspec.Raw:
 
 
 def _share(total: int, parts: int, index: int) -> int:
-    """Return the size of one of some nearly equal parts of a total."""
+    """Return the size of part `index` when a total is split into nearly equal parts."""
     return total // parts + (index < total % parts)

@@ -20,7 +20,7 @@ class Datasheet(NamedTuple):
     settings: Mapping[str, Any]
 
     def plain(self) -> dict[str, Any]:
-        """Return everything as plain data."""
+        """Return all counts as plain dictionaries."""
         return {
             "decisions": {split: _nested(c) for split, c in self.splits.items()},
             "transitions": {split: _nested(c) for split, c in self.transitions.items()},
@@ -34,7 +34,7 @@ class Datasheet(NamedTuple):
 
 
 def datasheet(store: Store) -> Datasheet:
-    """Count a corpus, labelled if it has labels."""
+    """Count the labelled examples of a corpus, or its views if it has no labels."""
     manifest = store.manifest()
     part = "decisions" if manifest.parts.get("decisions") else "views"
     splits = {}

@@ -1,12 +1,12 @@
-"""Harvest: very many labelled views at once, played, labelled and ordered in one go.
+"""Harvest: a large corpus of views that are played, labelled and ordered in one pass.
 
-A large corpus of a free teacher needs no files between its steps. A worker plays an episode, or
-makes views up, asks the expert about every view, and returns (view, decision) pairs. Episodes are
+With a free teacher, a large corpus needs no files between these steps. A worker plays an episode or
+makes up views, labels every view with the expert, and returns (view, decision) pairs. Episodes are
 steered by several laws, among them the expert with some of its choices replaced, so that the
-teacher is also asked about states it would not itself reach.
+teacher also labels states that it would not reach itself.
 
 Invariant: jobs are a pure function of the settings and independent of one another, so the harvest
-is the same whatever the number of workers. Only training seeds, never a transfer task.
+does not depend on the number of workers. Only training seeds are used, and no transfer task.
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ from waggle.runtime.sync import Engine
 SEEDS = {"train": range(6_000), "validation": range(6_000, 7_000)}
 """Episode seeds by split, all of them training seeds."""
 HORIZON = {"silo": (9, 18), "swarmbench": (100, 100)}
-"""Updates of a plain and of a shocked episode; other substrates take their own horizon."""
+"""Updates of a plain and of a shocked episode; other substrates use their own horizon."""
 PORTS = "silo"
-"""The substrate that has a regime in which a node writes on every port."""
+"""The substrate with the regime `ports`, in which a node writes on every port."""
 CAPS = (512, 4096)
-"""Bytes of a frame in that regime."""
+"""Frame sizes in that regime, in bytes."""
 SPATIAL = "swarmbench"
 """The substrate whose views can be disguised."""
 BUNDLES = 60
-"""Bundles of situations in one job."""
+"""Bundles of situations per job."""
 GRAPH_VIEWS = 300
-"""Views of tasks on graphs in one job."""
+"""Views of graph problems per job."""
 FRAMES = 40
-"""Native views that the situations of one job take their task side from."""
+"""Native views from which the frames of one job's situations are cut."""
 MADE_UP = ("synthetic", "disguised", "close", "ports", "far", "near")
-"""Kinds of views after native ones, in the order of their jobs: a new kind comes last, so that the
-jobs of the others stay the same."""
+"""Kinds of views after the native ones, in the order of their jobs. A new kind is appended, so that
+the jobs of the others stay the same."""
 NOISE = 12
-"""Percent of the choices of `noisy-expert` that are replaced by any legal decision."""
+"""Percent of the choices of `noisy-expert` that are replaced by a random legal decision."""
 
 Pair = tuple[View, Decision]
 
 
 class Job(NamedTuple):
-    """One unit of work; `law` is empty where views are made up."""
+    """One unit of work; `law` is empty if its views are made up."""
 
     case: Case
     law: str
@@ -66,7 +66,7 @@ class Job(NamedTuple):
     kind: str = "episode"
     """`episode`, or the kind of made-up views."""
     disguised: int = 0
-    """Percent of the views of an episode that are shown again under a disguise."""
+    """Percent of the views of an episode that are repeated under a disguise."""
 
 
 def plan(settings: HarvestSettings, split: str) -> list[Job]:
@@ -94,7 +94,7 @@ def _episodes(
     settings: HarvestSettings, split: str, tasks: Sequence[plugins.Task], quota: int,
     purpose: str = "harvest",
 ) -> Iterator[Job]:  # fmt: skip
-    """Plan episodes until their updates add up; every size gets about the same share of them."""
+    """Yield episode jobs until `quota` updates are planned, about as many for every size."""
     sizes = [n for n in settings.n for _ in range(max(settings.n) // n)]
     root = derive(settings.seed, purpose, split, tasks[0].substrate)
     planned = number = 0
@@ -113,11 +113,11 @@ def _episodes(
 def _ports(
     settings: HarvestSettings, split: str, tasks: Sequence[plugins.Task], quota: int, _kind: str
 ) -> Iterator[Job]:
-    """Plan episodes of the regime `ports`, with small and with large frames in turn."""
+    """Yield episode jobs of the regime `ports`, alternating small and large frames."""
     own = [task for task in tasks if task.substrate == PORTS]
     planned = _episodes(settings, split, own, quota, "harvest ports") if own else ()
     for number, job in enumerate(planned):
-        # Tasks take turns as well, so a cap stays for a whole turn of them.
+        # Tasks alternate as well, so a cap is kept for one pass over the tasks.
         options = {"regime": "ports", "cap": CAPS[number // len(own) % len(CAPS)]}
         yield job._replace(case=msgspec.structs.replace(job.case, options=options))
 
@@ -125,7 +125,7 @@ def _ports(
 def _made_up(
     settings: HarvestSettings, split: str, tasks: Sequence[plugins.Task], count: int, kind: str
 ) -> Iterator[Job]:
-    """Plan jobs that make views up; situations take native frames from a small episode."""
+    """Yield jobs that make up views; situations take native frames from a small episode."""
     purpose = "harvest bundles" if kind == "synthetic" else f"harvest {kind}"
     root = derive(settings.seed, purpose, split)
     size = GRAPH_VIEWS if kind in families.FAMILIES else BUNDLES * situations.BUNDLE // 100
@@ -140,7 +140,7 @@ def _made_up(
 
 
 def gather(job: Job, settings: HarvestSettings, order: Order) -> list[Pair]:
-    """Do one job: return its views in a canon order, each with the teacher's decision on it."""
+    """Run one job: return its views in the given order, each with the teacher's decision."""
     if job.kind in families.FAMILIES:
         return list(families.pairs(job.kind, job.salt, GRAPH_VIEWS, order))
     expert = plugins.get_law("expert")
@@ -155,7 +155,7 @@ def gather(job: Job, settings: HarvestSettings, order: Order) -> list[Pair]:
 
 
 def _labelled(views: Iterable[View], order: Order, expert: Law) -> Iterator[Pair]:
-    """Ask the expert about made-up views; a view without an admissible answer is left out."""
+    """Label made-up views with the expert; skip views without an admissible answer."""
     for plain in views:
         check_view(plain)
         view = canonical(plain)[0] if order == "canonical" else plain
@@ -165,7 +165,7 @@ def _labelled(views: Iterable[View], order: Order, expert: Law) -> Iterator[Pair
 
 
 def _disguised(job: Job, pairs: Sequence[Pair]) -> Iterator[View]:
-    """Show some views of a spatial episode again under a disguise, eventful ones more often."""
+    """Yield some views of a spatial episode under a disguise, eventful ones more often."""
     shown = 0
     for number, (view, _) in enumerate(pairs if job.disguised else ()):
         draw = Draw(job.salt, "disguise", number)
@@ -201,7 +201,7 @@ def _played(job: Job, expert: Law, order: Order) -> list[Pair]:
 
 
 class Listener:
-    """Lets a law steer an episode while the expert labels every view of it."""
+    """A law that lets another law steer an episode while the expert labels every view."""
 
     def __init__(self, expert: Law, law: str = "expert", salt: int = 0) -> None:
         self.name = law
@@ -214,11 +214,11 @@ class Listener:
         self._count = 0
 
     def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
-        """Label the views and return what the steering law decides."""
+        """Label the views and return the decisions of the steering law."""
         labels = self._expert.decide(requests)
         for request, decode in zip(requests, labels, strict=True):
             decision = decode.output
-            # A retry shows the view again; the first answer has been kept already.
+            # A retry repeats the view, whose first label has been kept already.
             if request.feedback or not isinstance(decision, Decision):
                 continue
             if not violations(request.view, decision):
@@ -238,18 +238,18 @@ class Listener:
 TEXT_SEED = 3
 """Training seed of the episodes in `tokenizer_texts`."""
 TEXT_ROUNDS = {"swarmbench": 60}
-"""Shorter episodes where the task's own would crowd out the others."""
+"""Shorter horizons where a task's own episodes would outnumber the others."""
 CONTRACT_WEIGHT = 60
-"""How often the text of a training contract counts; it is in every prompt of its task."""
+"""How often the text of a training contract is repeated; every prompt of its task has it."""
 TEXT_BUNDLES = 15
 """Bundles with made-up vocabularies."""
 
 
 def tokenizer_texts() -> Iterator[str]:
-    """Yield prompts and records as a law meets them, for the tokenizer of `nano`.
+    """Yield prompts and records as a law sees them, to train the tokenizer of `nano`.
 
-    They come from short training episodes under the expert and from situations with made-up
-    vocabularies, so that the JSON skeleton becomes few tokens while names stay spelled out.
+    They come from short training episodes of the expert and from situations with made-up
+    vocabularies, so that the JSON skeleton takes few tokens while names stay spelled out.
     """
     seen: set[Contract] = set()
     for pairs in (_text_episodes(), _text_situations()):
@@ -265,7 +265,7 @@ def tokenizer_texts() -> Iterator[str]:
 def _text_episodes() -> Iterator[Pair]:
     for number, task in enumerate(training_tasks(TRAINING)):
         for shock in (False, True):
-            # Most episodes in canonical order; some in the paper's, with its own names.
+            # Most episodes are in canonical order; some in the paper's order, with its names.
             order: Order = "shuffled" if shock and number % 3 == 2 else "canonical"
             rounds = TEXT_ROUNDS.get(task.substrate)
             case = Case(task.substrate, task.task, 8, TEXT_SEED + shock, rounds, shock)

@@ -1,4 +1,4 @@
-"""How a corpus is made: one model for the command line, recipes and the manifest."""
+"""Settings of a corpus: the models for the command line, recipes and the manifest."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Settings(BaseModel):
 
     @model_serializer(mode="wrap")
     def _dump(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out later settings that are off: a corpus without them keeps its identity."""
+        """Leave out later settings that are off; a corpus without them keeps its identity."""
         fields: dict[str, Any] = plain(self)
         return {name: value for name, value in fields.items() if value or name not in _LATER}
 
@@ -40,9 +40,9 @@ class CorpusSettings(_Settings):
     seed: int = 0
     """Seed of every draw of the corpus."""
     tasks: Names = TRAINING
-    """Training tasks; a substrate alone stands for all its tasks. Transfer tasks are refused."""
+    """Training tasks; a substrate name stands for all its tasks. Transfer tasks are refused."""
     families: tuple[str, ...] = ()
-    """Substrates whose views are kept of the corpus that `tasks` make; all if empty."""
+    """Substrates whose views are kept after the corpus of `tasks` is made; all if empty."""
     bundles: Count = 800
     """Bundles of eight synthetic views in the training split."""
     validation: Count = 100
@@ -52,7 +52,7 @@ class CorpusSettings(_Settings):
     native: Count = 512
     """Native views in the training split."""
     native_held_out: Count = 0
-    """Native views in validation and in test, each."""
+    """Native views in each of the splits validation and test."""
     disguised: Count = 0
     """Spatial views under made-up contracts in the training split; a tenth as many held out."""
     far: Count = 0
@@ -68,18 +68,18 @@ class CorpusSettings(_Settings):
     n: Sizes = (8, 16, 32)
     """Swarm sizes of those episodes."""
     rounds: Rounds = None
-    """Rounds of those episodes; by default the task's own horizon."""
+    """Rounds of those episodes; by default the task's horizon."""
 
 
 class HarvestSettings(_Settings):
-    """A corpus of very many views for stage one, kept as tokens; off while `native` is 0."""
+    """A large corpus of views for stage one, stored as tokens; off if `native` is 0."""
 
     seed: int = 0
     """Seed of every draw of the harvest."""
     tasks: Names = TRAINING
-    """Training tasks; a substrate alone stands for all its tasks. Transfer tasks are refused."""
+    """Training tasks; a substrate name stands for all its tasks. Transfer tasks are refused."""
     native: Count = 0
-    """Views of the planned episodes, as many per substrate; duplicates are then left out."""
+    """Views of the planned episodes, equally many per substrate; duplicates are then dropped."""
     synthetic: Count = 0
     """Synthetic views, in bundles of the eight situation classes."""
     disguised: Count = 0
@@ -93,10 +93,10 @@ class HarvestSettings(_Settings):
     near: Count = 0
     """Views of Near graph problems, labelled by their own rules."""
     held_out: Annotated[int, Field(ge=8, le=100_000)] = 2_000
-    """Views of the validation split, of every kind that is harvested."""
+    """Views of each harvested kind in the validation split."""
     made_up: Annotated[int, Field(ge=0, le=100)] = 70
-    """Percent of synthetic views with made-up task and action vocabularies, half of them of
-    every spelling (see `waggle.corpus.views.words`)."""
+    """Percent of synthetic views with made-up task and action vocabularies, half of them in
+    unrestricted spelling (see `waggle.corpus.views.words`)."""
     laws: Names = ("expert", "noisy-expert", "noisy-expert", "heuristic", "random-legal")
     """Laws that steer episodes; `noisy-expert` replaces some of the expert's choices."""
     n: Annotated[tuple[Annotated[int, Field(ge=2, le=1024)], ...], Field(min_length=1)] = (
@@ -104,10 +104,10 @@ class HarvestSettings(_Settings):
     )  # fmt: skip
     """Swarm sizes; each gets about the same number of views."""
     rounds: Rounds = None
-    """Updates of an episode; by default the task's own, and 18 on a shocked Silo episode."""
+    """Updates of an episode; by default the task's horizon, and 18 in a shocked Silo episode."""
     as_seen: bool = False
-    """In shuffled order: no orbit images. Of each orbit one view is kept, with the names and rows
-    it was first made or played with. Otherwise every other view has fresh ones."""
+    """In shuffled order, make no orbit images: one view per orbit is kept, with the names and row
+    order it was first made or played with. Otherwise every second view gets fresh ones."""
 
 
 class TransitionSettings(_Settings):
@@ -116,9 +116,9 @@ class TransitionSettings(_Settings):
     seed: int = 0
     """Seed of every draw of the collection."""
     tasks: Names = TRAINING
-    """Training tasks; a substrate alone stands for all its tasks."""
+    """Training tasks; a substrate name stands for all its tasks."""
     law: str = "warm-start"
-    """Who plays: `warm-start` (the decision-supervised law of the run), or any law by name."""
+    """The law that plays: `warm-start` (the decision-supervised law of the run) or any law name."""
     train: Count = 14_256
     """Transitions in the training split."""
     validation: Count = 4_752
@@ -132,17 +132,17 @@ class TransitionSettings(_Settings):
     n: Sizes = (8, 16)
     """Swarm sizes."""
     rounds: Rounds = None
-    """Rounds of an episode; by default the task's own horizon."""
+    """Rounds of an episode; by default the task's horizon."""
     episodes: Annotated[int, Field(ge=1, le=10_000)] = 400
-    """Episodes per split, at most; the collection ends earlier when it is full."""
+    """Maximum episodes per split; the collection ends earlier when it is full."""
     spread: Annotated[int, Field(ge=1, le=1_000)] = 24
-    """Episodes that a split is drawn from, at least: no episode gives more than its share."""
+    """Minimum episodes that a split is drawn from; no episode gives more than its share."""
     together: Annotated[int, Field(ge=1, le=1_000)] = 1
-    """Episodes played side by side, for laws that decide in batches."""
+    """Episodes played in one batch, for laws that decide in batches."""
 
 
 def one_line(error: ValidationError, where: str) -> ConfigError:
-    """Return the first mistake in a settings model as a one-line error."""
+    """Return the first validation error of a settings model as a one-line error."""
     place, wrong = first_mistake(error.errors(include_url=False, include_context=False))
     name = ".".join(str(part) for part in place)
     return ConfigError(f"{where}: {name or 'settings'}: {wrong}")

@@ -2,9 +2,9 @@
 
     store = Store(Path("corpus")); store.write("decisions", "train", rows)
 
-Shards are named by content and get their names when they are complete; the manifest is replaced
-in one step after them. So a kill at any moment, or a full disk, leaves the corpus as it was before.
-Nothing that is read is trusted: hashes, lines, views and decisions are checked.
+Shards are named by content and renamed into place when they are complete; then the manifest is
+replaced atomically. A kill at any moment, or a full disk, leaves the corpus as it was before.
+Everything that is read is validated: hashes, lines, views and decisions.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from waggle.core.schema import Decision, View
 FORMAT = 1
 SHARD_ROWS = 4096
 MAX_SHARD = 512 * 1024 * 1024
-"""Decompressed bytes of one shard; a larger one is refused unread."""
+"""Maximum decompressed bytes of one shard; a larger one is refused before it is parsed."""
 SPLITS = ("train", "validation", "test")
 MANIFEST = "manifest.json"
 _BROKEN = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ContractError)
 
 
 class CorpusError(WaggleError):
-    """A corpus that is missing, cut, of another format or invalid."""
+    """Raised when a corpus is missing, truncated, of another format or invalid."""
 
 
 class Example(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One view of the decision corpus, with its label once it has one."""
+    """One view of the decision corpus, with its label if it has one."""
 
     key: str
     """Identifies the example; seeds of its orbit transforms derive from it."""
     family: str
     source: str
-    """`synthetic`, `native`, or a kind of views of made-up tasks."""
+    """`synthetic`, `native`, or the kind of a view of a made-up task."""
     view: msgspec.Raw
     """Canonical JSON of the view, contract included."""
     situation: str | None = None
@@ -60,7 +60,7 @@ class Example(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Transition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One adjacent pair of views of one node, with the admitted decision between them."""
+    """Two consecutive views of one node, with the admitted decision between them."""
 
     key: str
     family: str
@@ -68,7 +68,7 @@ class Transition(msgspec.Struct, frozen=True, omit_defaults=True):
     decision: Decision
     next: msgspec.Raw
     events: tuple[str, ...] = ()
-    """Why it is eventful: conflict, challenge, commitment, reopening, expiry; empty: ordinary."""
+    """Why it is eventful: conflict, challenge, commitment, reopening, expiry; empty if ordinary."""
 
 
 Row = TypeVar("Row", Example, Transition)
@@ -83,7 +83,7 @@ class Shard(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What a corpus holds: shards per part and split, and how each part was made."""
+    """The contents of a corpus: shards per part and split, and the settings of each part."""
 
     format: int = FORMAT
     parts: Mapping[str, Mapping[str, tuple[Shard, ...]]] = {}
@@ -100,7 +100,7 @@ class Store:
         """Return the manifest.
 
         Raises:
-            CorpusError: if there is none, or it cannot be read.
+            CorpusError: if it is missing or cannot be read.
         """
         try:
             data = (self.path / MANIFEST).read_bytes()
@@ -119,15 +119,15 @@ class Store:
         return found
 
     def exists(self) -> bool:
-        """Whether the folder holds a corpus."""
+        """Return whether the folder holds a corpus."""
         return (self.path / MANIFEST).exists()
 
     def write(
         self, part: str, rows: Mapping[str, Iterable[Row]], settings: Mapping[str, Any]
     ) -> Manifest:
-        """Write all splits of a part and put them in the manifest, or change nothing.
+        """Write all splits of a part and add them to the manifest, or change nothing.
 
-        Other views than before take the decisions on the former ones with them.
+        If the views change, the decisions on the previous views are removed.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -160,7 +160,7 @@ class Store:
         return tuple(shards)
 
     def _sweep(self, manifest: Manifest) -> None:
-        """Remove shards that the manifest no longer names, and incomplete files after a kill."""
+        """Remove shards that the manifest does not list, and incomplete files after a kill."""
         kept = {s.file for part in manifest.parts.values() for some in part.values() for s in some}
         for path in self.path.glob("*.jsonl.gz*"):
             if path.name not in kept:
@@ -170,7 +170,7 @@ class Store:
         """Return the shards of a part by split.
 
         Raises:
-            CorpusError: naming the command that makes the part.
+            CorpusError: if the part is missing; the message names the command that makes it.
         """
         found = self.manifest().parts.get(part)
         if not found:
@@ -256,7 +256,7 @@ def _packed(rows: list[Row]) -> bytes:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """Write a file under a temporary name, make it durable, and give it its name."""
+    """Write a file under a temporary name, sync it to disk, and rename it."""
     partial = path.with_name(path.name + ".partial")
     try:
         with open(partial, "wb") as file:

@@ -1,8 +1,8 @@
-"""Teachers: the free `expert` and any OpenAI-compatible endpoint (`chat`), one view at a time.
+"""Teachers: the free `expert` or any OpenAI-compatible endpoint (`chat`), one view per request.
 
 Only records that parse and are admissible on their view enter the corpus ("Only canonical JSON
-records that pass batch-level schema validation ..."); the others are counted and asked for again
-when the labelling is resumed. Answers are kept as they arrive, so that no call is repeated.
+records that pass batch-level schema validation ..."); the others are counted and requested again
+when the labelling is resumed. Answers are saved as they arrive, so that no call is repeated.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from waggle.process_pool import Run, mapped
 TEMPERATURE = 0.2
 """Sampling temperature of a chat teacher."""
 BATCH = 64
-"""Views in one call of the teacher's law."""
+"""Views per call of the teacher's law."""
 
 
 class LabelReport(NamedTuple):
-    """The result of a labelling."""
+    """The counts of a labelling."""
 
     kept: int
     refused: int
-    """Answers that were no admissible record; their views are left out."""
+    """Answers that were not admissible records; their views are left out."""
 
 
 def make_teacher(name: str, options: Mapping[str, Any]) -> Law:
-    """Return the law that labels; a chat teacher samples at temperature 0.2."""
+    """Return the law that labels views; a chat teacher samples at temperature 0.2 by default."""
     if name != "chat":
         return plugins.get_law(name, **options)
     return plugins.get_law("chat", **{"temperature": TEMPERATURE, **options})
@@ -56,10 +56,10 @@ def label(
     Args:
         store: a corpus with the part `views`.
         teacher: any law; it sees exactly one view per request.
-        progress: called with how far it is.
-        fresh: forget kept answers and ask again.
-        workers: processes that share the work; the labels are the same whatever their number.
-        again: makes the teacher anew in a worker process; by default it is made by its name.
+        progress: called with the progress.
+        fresh: discard saved answers and request them again.
+        workers: processes that share the work; the labels do not depend on their number.
+        again: creates the teacher in a worker process; by default it is created by its name.
     """
     name = teacher.name
     kept = _Answers(store.path / f"answers-{name}.jsonl", fresh)
@@ -82,7 +82,7 @@ def label(
                     "check it with `waggle check law`, or label with the expert"
                 )
     store.write("decisions", rows, {"teacher": name, "refused": refused})
-    if name == "expert":  # which is free: the corpus itself holds its answers now
+    if name == "expert":  # the expert is free, and the corpus holds its answers
         kept.forget()
     return LabelReport(sum(map(len, rows.values())), refused)
 
@@ -90,7 +90,7 @@ def label(
 def _decisions(
     views: list[Example], run: Run, kept: _Answers, tell: Callable[[int, int], None]
 ) -> Iterator[Decision | None]:
-    """Yield the teacher's decision on every view, asking only where none is kept."""
+    """Yield the teacher's decision on every view, calling it only if no answer is saved."""
     batches = [views[start : start + BATCH] for start in range(0, len(views), BATCH)]
     known = [[kept.get(example) for example in batch] for batch in batches]
     missing = [
@@ -107,7 +107,7 @@ def _decisions(
 
 
 def _answers(teacher: Law, batch: list[Example]) -> list[Decision | None]:
-    """Return the teacher's decision on each view, or None where it is not admissible."""
+    """Return the teacher's decision on each view, or None if it is not admissible."""
     if not batch:
         return []
     decodes = teacher.decide([Request(example.read()) for example in batch])
@@ -130,15 +130,15 @@ def _admissible(example: Example, decision: Decision | None) -> Decision | None:
 
 
 def _view_of(example: Example) -> str:
-    """Name the view of an example."""
+    """Return a short digest of the view of an example."""
     return sha256(bytes(example.view)).hexdigest()[:16]
 
 
 class _Answers:
-    """Answers kept beside the corpus while it is being labelled; a cut last line is ignored.
+    """Answers saved beside the corpus while it is being labelled; truncated lines are ignored.
 
-    A line names the view that was answered: another corpus in the same folder may have another view
-    of that key. Lines of earlier versions name the key alone, and count for any view of it.
+    A line has the digest of its view, as another corpus in the same folder may have another view
+    with that key. Lines of earlier versions have only the key, and count for any view with it.
     """
 
     def __init__(self, path: Path, fresh: bool) -> None:
@@ -155,18 +155,18 @@ class _Answers:
                 continue
 
     def get(self, example: Example) -> Decision | None:
-        """Return the label that a view was made with, or the kept answer, if it is admissible."""
+        """Return the label that a view was made with, or the saved answer, if admissible."""
         own = self._known.get((example.key, _view_of(example)))
         kept = own or self._known.get((example.key, ""))
         return _admissible(example, example.decision or kept)
 
     def add(self, asked: list[Example], answers: list[Decision | None]) -> None:
-        """Keep new answers, in one write."""
+        """Append new answers in one write."""
         pairs = zip(asked, answers, strict=True)
         new = [(e, decision) for e, decision in pairs if decision is not None]
         if not new:
             return
-        # The break comes first: the line before may have been cut.
+        # The line break comes first: the previous line may be truncated.
         lines = [
             f"\n{e.key}\t{_view_of(e)}\t".encode() + encode_decision(decision)
             for e, decision in new
@@ -181,5 +181,5 @@ class _Answers:
             ) from None
 
     def forget(self) -> None:
-        """Remove the kept answers."""
+        """Remove the saved answers."""
         self._path.unlink(missing_ok=True)

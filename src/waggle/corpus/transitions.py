@@ -1,9 +1,9 @@
 """Sequential transition collection: (view, admitted decision, next view of the same node).
 
-"Sequential transition collection": complete training-seed episodes of the warm start through the
-fixed runtime; terminal records without a next view are masked; two strata, ordinary and eventful
-(verified conflict, challenge, commitment, reopening, expiry). An episode belongs to one split, and
-one that is drawn twice counts once.
+"Sequential transition collection": the warm start plays complete training-seed episodes in the
+fixed runtime; terminal records without a next view are masked; there are two strata, ordinary and
+eventful (verified conflict, challenge, commitment, reopening, expiry). An episode belongs to one
+split, and one that is drawn twice counts once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SEEDS: Mapping[str, range] = {
 }  # fmt: skip
 """Episode seeds by split, all of them training seeds."""
 WIDTH = 4096
-"""Requests that one batch of episodes played together may hold."""
+"""Maximum requests per batch of episodes that are played together."""
 EVENTS = ("conflict", "challenge", "commitment", "reopening", "expiry")
 
 _Strata: TypeAlias = dict[bool, list[Transition]]
@@ -57,7 +57,7 @@ def events(view: View, update: UpdateRecord) -> tuple[str, ...]:
 
 
 def adjacent(record: EpisodeRecord) -> Iterator[Transition]:
-    """Yield every transition of an episode whose node takes part in the next update too."""
+    """Yield every transition of an episode whose node is also updated in the next round."""
     head, case = view_head(record), record.header.case
     name = f"{plugins.Task(case.substrate, case.task).name}:{case.n}:{case.seed}"
     for now, then in zip(record.rounds, record.rounds[1:], strict=False):
@@ -79,24 +79,24 @@ def collect(
     settings: TransitionSettings, law: Law, *, order: str = "shuffled", progress: Progress = quiet,
     workers: int = 1, again: Callable[[], Law] | None = None,
 ) -> dict[str, list[Transition]]:  # fmt: skip
-    """Play episodes until every split has its share of both strata.
+    """Play episodes until every split has enough transitions of both strata.
 
-    Families take turns; within a family so do its tasks. Episodes count in their order, so the
-    result is the same whatever the number of processes.
+    Families alternate, and so do the tasks of a family. Episodes are used in order, so the result
+    does not depend on the number of processes.
 
     Args:
-        settings: how much of what.
-        law: who plays.
+        settings: sizes of the splits and strata, and the episodes to play.
+        law: the law that plays.
         order: how views list their records.
-        progress: called with how far it is.
-        workers: processes that play.
-        again: makes the law anew in a worker process; by default it is made by its name.
+        progress: called with the progress.
+        workers: number of processes that play.
+        again: creates the law in a worker process; by default it is created by its name.
     """
     sizes = {name: getattr(settings, name) for name in SEEDS}
     splits = [_Split(settings, name, size, order) for name, size in sizes.items() if size]
     make = again or partial(plugins.get_law, law.name)
     with mapped(workers, make if workers > 1 else lambda: law) as run:
-        begun = [split.begin(run) for split in splits]  # side by side where there are processes
+        begun = [split.begin(run) for split in splits]  # in parallel if there are processes
         return {
             split.name: split.fill(first, run, progress)
             for split, first in zip(splits, begun, strict=True)
@@ -104,7 +104,7 @@ def collect(
 
 
 class _Split:
-    """One split, and how its episodes are played."""
+    """The collection of one split from its episodes."""
 
     def __init__(self, settings: TransitionSettings, name: str, size: int, order: str) -> None:
         self._settings, self.name, self._size, self._order = settings, name, size, order
@@ -117,17 +117,17 @@ class _Split:
         wave, episodes = settings.together, settings.episodes
         waves = [range(i, min(i + wave, episodes)) for i in range(0, episodes, wave)]
         least = -(-settings.spread // wave)
-        # As many at a time as are needed at least: more would be played in vain.
+        # Each part has the fewest waves that can be needed: more might be played in vain.
         self._parts = [waves[i : i + least] for i in range(0, len(waves), least)]
 
     def begin(self, run: Run) -> Iterator[list[_Strata]]:
-        """Begin the waves of episodes that are needed whatever they give; return what they do."""
+        """Start the waves of episodes that are always needed; return their results lazily."""
         return run(self.play, self._parts[0])
 
     def fill(
         self, first: Iterator[list[_Strata]], run: Run, progress: Progress
     ) -> list[Transition]:
-        """Play waves after the first ones until both strata are full."""
+        """Read the first waves and play further ones until both strata are full."""
         found: _Strata = {True: [], False: []}
         known: set[str] = set()
         later = chain.from_iterable(run(self.play, part) for part in self._parts[1:])
@@ -150,7 +150,7 @@ class _Split:
         return sorted(chosen, key=lambda t: derive(self._root, "order", t.key))
 
     def play(self, law: Law, episodes: Sequence[int]) -> list[_Strata]:
-        """Play some episodes side by side; results come in the order of the episodes."""
+        """Play episodes together; return the results in the order of the episodes."""
         engines, memories = [], []
         for episode in episodes:
             case, world = open_case(self._case(episode))
@@ -173,7 +173,7 @@ class _Split:
         return Case(task.substrate, task.task, n, seed, s.rounds, shock=late)
 
     def _keep(self, record: EpisodeRecord) -> _Strata:
-        """Keep a bounded draw of each stratum, so that many episodes count."""
+        """Return a bounded sample of each stratum, so that many episodes contribute."""
         found = sorted(adjacent(record), key=lambda t: derive(self._root, "pick", t.key))
         kept: _Strata = {}
         for stratum, room in self._room.items():
@@ -189,7 +189,7 @@ def write(
 ) -> Mapping[str, int]:  # fmt: skip
     """Collect transitions and write them into a corpus; return the sizes of the splits.
 
-    Arguments are those of `collect`; `player` is what the corpus calls the law, if not its name.
+    Arguments are those of `collect`; `player` is the law's name in the corpus, by default its own.
     """
     rows = collect(settings, law, order=order, progress=progress, workers=workers, again=again)
     used = {**settings.model_dump(mode="json"), "law": player or law.name, "order": order}

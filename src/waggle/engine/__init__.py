@@ -2,13 +2,13 @@
 
 Read in this order:
 
-* `request` (what goes in and comes out), `engine` (`Engine.generate`; a step is in `Engine._step`),
+* `request` (prompts and completions), `engine` (`Engine.generate`; a step is in `Engine._step`),
   `scheduler` (KV slots and batches), `sequence` (one request), `speculation` (n-gram drafts),
   `sampling` (noise and draws);
 * `constraint/`: grammars, and the matcher that turns them into token masks;
-* `backends/`: what runs the tokens; `model/` and `cuda/` are what the lean backend consists of;
+* `backends/`: run the model on tokens; `model/` and `cuda/` implement the lean backend;
 * `memory`: shares of a GPU, out-of-memory errors, the garbage collector.
 
-The package knows tokens and grammars, never views or swarms; torch is imported by the modules that
-need it.
+The package handles tokens and grammars, never views or swarms; only the modules that need torch
+import it.
 """

@@ -1,10 +1,10 @@
-"""The decoding engine: many prompts in, answers out, greedy or sampled.
+"""The decoding engine: decodes prompts in shared batches, greedily or by sampling.
 
 Sequences enter free KV slots as others leave (continuous batching), so small swarms and parallel
 episodes fill one machine; callers in several threads share the same batches. Each prompt is decoded
-freely or constrained by a grammar. Invariant: in float32 the answer to a prompt is that of plain
-greedy decoding, masked by its grammar if it has one, whatever shares its batch; that to a prompt
-which is sampled depends on its own key besides.
+freely or constrained by a grammar. Invariant: in float32 the answer to a prompt equals that of
+plain greedy decoding, masked by its grammar if it has one, whatever else is in its batch; the
+answer to a sampled prompt also depends on its key.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ from waggle.engine.speculation import NGramProposer, RecentAnswers
 
 
 class NotNumbers(WaggleError):
-    """The logits of a model are not numbers."""
+    """Raised when the logits of a model are not numbers."""
 
 
 class _TokenQuery(NamedTuple):
-    """Sequences of one pass whose next tokens were asked for in one way."""
+    """Sequences of one pass whose next tokens are requested in the same way."""
 
     sequences: list[TokenSequence]
     future: TokenFuture | DrawFuture
 
 
 class Engine:
-    """Decoding of prompts that share prefixes.
+    """A batched decoder of prompts that share prefixes.
 
     Args:
         model: a transformers causal language model in evaluation mode.
         tokenizer: its tokenizer.
-        max_rows: KV slots, hence the largest batch; more prompts wait.
-        reuse_prefix: run shared prefixes once (off: every prompt is run whole).
+        max_rows: number of KV slots, hence the largest batch; further prompts wait.
+        reuse_prefix: run shared prefixes once (off: every prompt is run in full).
         speculate: verify drafts (off: one token or one choice per pass).
         graphs: capture CUDA graphs for small passes.
-        int8: round the weights and inputs of the blocks' products to 8 bits, on a CPU.
+        int8: quantise the weights and inputs of the blocks' matrix products to 8 bits, on a CPU.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Engine:
         self.tokenizer = tokenizer
         self.eos = eos_tokens(model, tokenizer)
         self.context = int(getattr(model.config, "max_position_embeddings", 1 << 30))
-        # An adapter that is not merged changes layers from within; only its own model runs it.
+        # An unmerged adapter changes layers from within, so only the model's own code can run it.
         lean = supports(model.config) and not hasattr(model, "peft_config")
         if int8 and not lean:
             raise ConfigError("int8 needs a model that the engine runs itself; use dtype auto")
@@ -83,29 +83,29 @@ class Engine:
         self.reuse_prefix = reuse_prefix
         self.speculate = speculate
         self.passes = 0
-        """Passes through the model so far."""
+        """Forward passes through the model so far."""
         self._steps = 0
         self._scheduler = Scheduler(max_rows)
         self._in_flight: deque[list[_TokenQuery]] = deque()
-        """Passes that were launched and not read, the oldest first."""
+        """Passes that were launched but not yet read, oldest first."""
         self._driver = threading.Lock()
         self.reset()
 
     def reset(self) -> None:
-        """Forget what earlier grammars and answers have taught."""
+        """Clear the vocabulary's caches, the shared grammar states and the recent answers."""
         self.vocabulary = Vocabulary(self.tokenizer)
         self._shared_states = SharedStates()
         self._answers = RecentAnswers()
 
     def refresh(self, model: Any) -> None:
-        """Decode with the weights that a model has now, after an optimizer's step for instance.
+        """Load the current weights of a model, for instance after an optimizer step.
 
-        It is the model that the engine was made for, or one of the same shape in any dtype and on
-        any device. Weights are copied in place and captured steps stay; what is known of grammars
-        and recent answers stays, too: drafts never change an answer.
+        It is the model that the engine was built for, or one of the same shape in any dtype and on
+        any device. Weights are copied in place and captured steps stay valid. Grammar states and
+        recent answers are kept, too: drafts never change an answer.
 
         Raises:
-            ConfigError: while prompts are decoded, and for weights that cannot be taken over.
+            ConfigError: while prompts are being decoded, and for weights that cannot be loaded.
         """
         with self._driver:
             if not self._scheduler.idle:
@@ -113,7 +113,7 @@ class Engine:
             self.backend.refresh(model)
 
     def matcher(self, grammar: Grammar | Make) -> Matcher:
-        """Bind a grammar, or the function that makes it when needed, to this engine's tokenizer."""
+        """Bind a grammar, or a callable that builds it on demand, to this engine's tokenizer."""
         return Matcher(grammar, self.vocabulary, min(self.eos, default=-1), self._shared_states)
 
     def generate(self, prompts: Sequence[Prompt]) -> list[Completion]:
@@ -121,20 +121,20 @@ class Engine:
 
         Raises:
             ConfigError: for a prompt that is empty or too long for the model.
-            NotNumbers: where the model computes something else than numbers.
+            NotNumbers: if the model's logits are not numbers.
         """
         with collector_paused():
             submission = self._scheduler.submit([self._sequence(prompt) for prompt in prompts])
             while not submission.done:
-                with self._driver:  # its holder advances the sequences of all callers
+                with self._driver:  # the lock's holder advances the sequences of all callers
                     if not submission.done:
                         self._guarded_step()
         return submission.result()
 
     def _sequence(self, prompt: Prompt) -> TokenSequence:
-        """Return a new sequence; free ones are drafted here unless the device does it.
+        """Return a new sequence, with a proposer unless the device drafts for it.
 
-        A device drafts for greedy ones only.
+        The device drafts for free greedy sequences only.
         """
         prompt = prompt if self.reuse_prefix else prompt.unsplit()
         prompt.check(self.context)
@@ -148,7 +148,7 @@ class Engine:
     def _step(self) -> None:
         """Admit waiting sequences, launch those on the host, read the oldest pass.
 
-        Where a device works asynchronously, one pass is computed while the other one is read.
+        An asynchronous device computes one pass while the host reads the other.
         """
         self._scheduler.admit(self.backend)
         launched = self._launch(self._scheduler.on_host())
@@ -160,9 +160,9 @@ class Engine:
         self._scheduler.retire(self.backend, self._complete)
 
     def _launch(self, sequences: list[TokenSequence]) -> bool:
-        """Run all sequences in one pass, or undrafted ones for several steps; whether it is a pass.
+        """Launch a pass, or decode several steps; return whether a pass was launched.
 
-        Undrafted sequences share passes with others; several steps are for them alone.
+        Several steps are decoded only if every sequence is undrafted; otherwise all share a pass.
         """
         if self.backend.multi_step and all(s.undrafted and s.cached for s in sequences):
             if sequences and not self._in_flight:
@@ -182,7 +182,7 @@ class Engine:
                 sequence.prepare()
 
     def _run(self, sequences: list[TokenSequence]) -> list[_TokenQuery]:
-        """Run the pending tokens of sequences, and ask for the next tokens kind by kind."""
+        """Run the pending tokens of sequences and request the next tokens, grouped by `_way`."""
         sequences.sort(key=_way)
         hidden = self.backend.run(
             [RowInput(s.slot, s.pending, s.cached, s.asked, s.prompt.prefix) for s in sequences]
@@ -199,7 +199,7 @@ class Engine:
         return asked
 
     def _ask(self, hidden: Any, sequences: list[TokenSequence]) -> TokenFuture | DrawFuture:
-        """Ask the LM head for the next tokens of sequences that are asked for in one way."""
+        """Request from the LM head the next tokens of sequences with the same `_way`."""
         kind, sampled = _way(sequences[0])
         masks = [m for s in sequences if isinstance(s, ConstrainedSequence) for m in s.masks]
         banned = sorted(self.eos) if kind == "forced" else []
@@ -210,7 +210,7 @@ class Engine:
         return self.backend.choose(hidden, masks) if masks else self.backend.argmax(hidden, banned)
 
     def _read(self, batch: list[_TokenQuery]) -> None:
-        """Hand each sequence of a pass the model's choices, waiting for them if need be."""
+        """Give each sequence of a pass the model's choices, waiting for them if necessary."""
         for asked in batch:
             found, first = asked.future(), 0
             tokens, logprobs = found if isinstance(found, SampledTokens) else (found, [])
@@ -248,9 +248,9 @@ class Engine:
         return sequence.completion(self.vocabulary.text(sequence.answer))
 
     def _guarded_step(self) -> None:
-        """Take a step; after an out-of-memory error half as many sequences start again.
+        """Take a step; after an out-of-memory error, restart with half as many sequences.
 
-        Any other error, an interrupt too, is that of every caller in the batch; the engine goes on.
+        Any other error, including an interrupt, is raised in every caller; the engine stays usable.
         """
         self._steps += 1
         collect_sometimes(self._steps)
@@ -259,7 +259,7 @@ class Engine:
             return
         except BaseException as error:
             failure, short = error, is_out_of_memory(error)
-        if short:  # tracebacks hold what the failed work held
+        if short:  # tracebacks keep the objects of the failed work alive
             failure.__traceback__ = failure.__context__ = None
         self._in_flight.clear()
         if not (short and self._scheduler.retry(self.backend, self._renewed)):
@@ -267,22 +267,22 @@ class Engine:
         self.backend.forget()
 
     def _renewed(self, sequence: TokenSequence) -> TokenSequence:
-        """Return a sequence as it was before its first pass."""
+        """Return a fresh copy of a sequence, as it was before its first pass."""
         fresh = self._sequence(sequence.prompt)
         fresh.prefix_group = sequence.prefix_group
         return fresh
 
 
 def _way(sequence: TokenSequence) -> tuple[str, bool]:
-    """Return how the next tokens of a sequence are asked for."""
+    """Return how a sequence's next tokens are requested: its kind and whether it is sampled."""
     return sequence.kind, sequence.sampled
 
 
 def _checked(tokens: list[int]) -> list[int]:
-    """Return the model's tokens.
+    """Return the model's tokens if they are valid.
 
     Raises:
-        NotNumbers: where its logits were not numbers.
+        NotNumbers: if a token is negative, because its logits were not numbers.
     """
     if tokens and min(tokens) < 0:
         raise NotNumbers(

@@ -1,11 +1,11 @@
-"""Memory: shares of a GPU, work that runs out of memory, and the garbage collector.
+"""Memory: shares of a GPU, recovery from out-of-memory errors, and the garbage collector.
 
 * Several engines on one GPU keep to their shares of its memory, together at most WAGGLE_GPU_SHARE.
-* Work that runs out of memory is done in halves. Sequences do not depend on what shares their pass,
-  so a pass may be cut between any two of them; a half that does not fit is halved again, down to
-  one sequence. The result is that of the whole, in its order.
-* Decoding makes many small objects that live as long as their sequence. The garbage collector would
-  visit them again and again while a GPU waits, so it is paused while an engine decodes.
+* Work that runs out of memory is retried in halves. Sequences do not depend on others in their
+  pass, so a pass may be split between any two of them; a half that does not fit is halved again,
+  down to one sequence. The result equals that of the whole, in the same order.
+* Decoding creates many small objects that live as long as their sequence. The garbage collector
+  would visit them repeatedly while a GPU waits, so it is paused while an engine decodes.
 """
 
 from __future__ import annotations
@@ -24,20 +24,21 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SHARE = "WAGGLE_GPU_SHARE"
-"""Part of a GPU's memory for all engines of a command, above 0 and at most 1; 1 if unset."""
+"""Environment variable: the fraction of a GPU's memory for all engines of a command, above 0 and at
+most 1; 1 if unset."""
 RESERVE = 0.08
-"""Part of the memory that no allocator counts: contexts, kernels, captured graphs."""
+"""The fraction of the memory that no allocator counts: contexts, kernels, captured graphs."""
 OUT_OF_MEMORY = ("out of memory", "ALLOC_FAILED")
-"""Messages of libraries that do not allocate through torch."""
+"""Out-of-memory messages of libraries that do not allocate through torch."""
 COLLECT_EVERY = 1024
-"""Steps of an engine after which garbage is collected while callers keep it decoding."""
+"""The number of engine steps between garbage collections while decoding continues."""
 
 
 def share() -> float:
-    """Return the part of a GPU's memory that the engines of this command may take together.
+    """Return the fraction of a GPU's memory that the engines of this command may take together.
 
     Raises:
-        ConfigError: if it is set to something else than a part.
+        ConfigError: if the variable is not a number above 0 and at most 1.
     """
     text = os.environ.get(SHARE, "1")
     try:
@@ -50,7 +51,7 @@ def share() -> float:
 
 
 def keep_to(parts: int) -> None:
-    """Let this process take one of so many parts of every GPU; without torch there is none."""
+    """Limit this process to one of `parts` equal shares of every GPU; do nothing without torch."""
     torch: Any = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available():
         return
@@ -59,10 +60,10 @@ def keep_to(parts: int) -> None:
 
 
 def spare(device: Any) -> int:
-    """Return how many bytes of a GPU are free and this process may still take."""
+    """Return how many free bytes of a GPU this process may still allocate."""
     import torch
 
-    # Not every function takes a device without a number.
+    # Not every function accepts a device without an index.
     number = device.index if device.index is not None else torch.cuda.current_device()
     free, total = torch.cuda.mem_get_info(number)
     allowed = int(min(torch.cuda.get_per_process_memory_fraction(number), share()) * total)
@@ -70,7 +71,7 @@ def spare(device: Any) -> int:
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:
-    """Whether an error, or one that it was raised from, is for want of memory."""
+    """Return whether an error, or one in its `__context__` chain, is an out-of-memory error."""
     import torch
 
     while error is not None:
@@ -82,26 +83,26 @@ def is_out_of_memory(error: BaseException | None) -> bool:
 
 
 def attempted(work: Callable[[], Tensor | None], relieve: Callable[[], None]) -> Tensor | None:
-    """Do work that can be done in another way too; return None where it runs out of memory."""
+    """Do work that has a fallback; return None if it runs out of memory."""
     try:
         return work()
     except RuntimeError as error:
         if not is_out_of_memory(error):
             raise
-    relieve()  # not earlier: the error's traceback holds what the failed work held
+    relieve()  # not earlier: the error's traceback keeps objects of the failed work alive
     return None
 
 
 def halved(work: Callable[[slice], Tensor], rows: range, relieve: Callable[[], None]) -> Tensor:
-    """Do work on rows at once, or in halves where it runs out of memory.
+    """Do work on all rows together, or in halves if it runs out of memory.
 
     Args:
-        work: computes consecutive rows; doing it again must do no harm.
-        rows: which rows; at least one.
-        relieve: gives memory back; called after every failure.
+        work: computes consecutive rows; must be safe to repeat.
+        rows: the rows; at least one.
+        relieve: frees memory; called after every failure.
 
     Raises:
-        RuntimeError: where a single row does not fit (mostly torch.OutOfMemoryError).
+        RuntimeError: if a single row does not fit (mostly torch.OutOfMemoryError).
     """
     import torch
 
@@ -122,7 +123,7 @@ _was_enabled = False
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause the garbage collector; of several threads the last one lets it go on."""
+    """Pause the garbage collector until the last of the threads in this context leaves it."""
     global _decoding, _was_enabled
     with _lock:
         if _decoding == 0:
@@ -139,6 +140,6 @@ def collector_paused() -> Iterator[None]:
 
 
 def collect_sometimes(step: int) -> None:
-    """Collect garbage every so many steps, unless the collector was off before decoding."""
+    """Collect garbage every `COLLECT_EVERY` steps, unless the collector was off before decoding."""
     if step % COLLECT_EVERY == 0 and _was_enabled:
         gc.collect()

@@ -1,6 +1,6 @@
-"""What goes into the engine and what comes out.
+"""The engine's requests (prompts) and results (completions).
 
-Invariant: a completion depends on its own prompt alone; what else shares the batch never shows.
+Invariant: a completion depends on its own prompt alone, never on other prompts in the batch.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from waggle.engine.constraint.matcher import Matcher
 
 Tokens = Sequence[int]
 TEMPERATURES = 1e-3, 1e3
-"""The lowest and the highest temperature: beyond them logits would not stay numbers."""
+"""The lowest and the highest temperature; outside this range logits would not stay numbers."""
 
 
 class Sampling(msgspec.Struct, frozen=True):
-    """How an answer is sampled; the same prompt and key always have the same answer.
+    """The sampling parameters of an answer; the same prompt and key always give the same answer.
 
     Raises:
         ConfigError: for a temperature or a key out of range.
     """
 
     temperature: float
-    """What logits are divided by."""
+    """The divisor of the logits."""
     key: int
-    """Names the noise: at most 63 bits. Answers with different keys are independent."""
+    """The seed of the noise, at most 63 bits; answers with different keys are independent."""
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -42,28 +42,28 @@ class Sampling(msgspec.Struct, frozen=True):
 
 
 class Prompt(msgspec.Struct, frozen=True):
-    """One request in tokens."""
+    """One tokenized request."""
 
     tail: Tokens
     prefix: tuple[int, ...] = ()
     """Tokens before the tail, which are run once for all prompts that share them."""
     grammar: Matcher | None = None
-    """What the answer is constrained to; without one it is decoded freely."""
+    """The grammar that constrains the answer; without one it is decoded freely."""
     max_new_tokens: int = 256
     ignore_end: bool = False
-    """Ban the EOS tokens and decode exactly `max_new_tokens`, as a forced length in `generate`."""
+    """Ban the EOS tokens and decode exactly `max_new_tokens`: a forced length in `generate`."""
     sampling: Sampling | None = None
-    """How the answer is sampled; without it the most likely tokens are taken."""
+    """The sampling parameters; without them the most likely tokens are taken."""
 
     def unsplit(self) -> Prompt:
-        """Return it with all of its tokens in the tail."""
+        """Return the prompt with all of its tokens in the tail."""
         return msgspec.structs.replace(self, prefix=(), tail=(*self.prefix, *self.tail))
 
     def check(self, context: int) -> None:
-        """Refuse a prompt that no model of so many positions can answer.
+        """Check that a model with `context` positions can answer the prompt.
 
         Raises:
-            ConfigError: where the tail is empty, or prompt and answer are too long.
+            ConfigError: if the tail is empty, or prompt and answer are too long.
         """
         if not self.tail:
             raise ConfigError("a prompt needs at least one token after its prefix; give it a tail")
@@ -76,7 +76,7 @@ class Prompt(msgspec.Struct, frozen=True):
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """What one answer cost."""
+    """The cost of one answer."""
 
     prompt_tokens: int
     cached_tokens: int
@@ -89,18 +89,18 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class Choice(msgspec.Struct, frozen=True, gc=False):
-    """A token that was sampled, and with which probability."""
+    """A sampled token and its log-probability."""
 
     offset: int
-    """Where it is in the tokens of the completion; an EOS that was sampled is behind them all."""
+    """Its index in the completion's tokens; a sampled EOS has the index after the last token."""
     allowed: tuple[int, ...] | None
-    """The tokens it was taken from; None in free decoding: all, or all but a banned EOS."""
+    """The tokens it was drawn from; None in free decoding: every token except a banned EOS."""
     logprob: float
-    """Its log-probability by softmax(logits / temperature) over these tokens."""
+    """Its log-probability under softmax(logits / temperature) over the allowed tokens."""
 
 
 class Completion(msgspec.Struct, frozen=True):
-    """An answer: its text without EOS, its tokens, why it ended, and its cost."""
+    """An answer: its text without EOS, its tokens, its finish reason and its cost."""
 
     text: str
     tokens: tuple[int, ...]
@@ -108,5 +108,5 @@ class Completion(msgspec.Struct, frozen=True):
     """`stop` (EOS or grammar exhausted) or `length`."""
     usage: Usage
     choices: tuple[Choice, ...] = ()
-    """The tokens of a sampled answer that could have been others; all others were forced and have
-    probability one, so that the log-probability of the answer is the sum over the choices."""
+    """The tokens of a sampled answer that were not forced. Forced tokens have probability one, so
+    the log-probability of the answer is the sum over the choices."""

@@ -1,10 +1,10 @@
-"""Sampling: a token drawn from a softmax by noise that its request owns (the Gumbel-max trick).
+"""Sampling from a softmax by the Gumbel-max trick, with noise that belongs to each request.
 
 The token drawn is the argmax of logits / temperature + noise over the allowed tokens. The noise is
 Gumbel distributed and a pure function of the request's key, of the token's position in the answer
-and of the token, by integer hashes that every device computes alike. So drafts are verified against
-a draw as they are against a greedy choice, and an answer can be drawn again. Invariant: a draw
-depends on the logits of its own state and on its own key and position, never on the states beside.
+and of the token, by integer hashes that are equal on every device. So drafts are verified against
+a draw as they are against a greedy choice, and an answer can be reproduced. Invariant: a draw
+depends on the logits, the key and the position of its own state, never on other states in a batch.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from torch import Tensor
 from waggle.engine.request import Sampling
 
 OWN = 2
-"""Columns of a state: the seed of its noise, and the bits of its temperature."""
+"""The number of columns per state: the seed of its noise and the bits of its temperature."""
 LARGEST = 1 - 2**-24
 """The largest number below one in float32."""
 
 
 class SampledTokens(NamedTuple):
-    """The tokens drawn, and the log-probability with which each was."""
+    """The tokens drawn and their log-probabilities."""
 
     tokens: list[int]
     logprobs: list[float]
 
 
 DrawFuture = Callable[[], SampledTokens]
-"""Waits for draws that a device is computing, and returns them."""
+"""A callable that waits for draws computed on a device and returns them."""
 
 
 def own_columns(samplings: Sequence[Sampling], positions: Sequence[Sequence[int]]) -> Tensor:
@@ -40,7 +40,7 @@ def own_columns(samplings: Sequence[Sampling], positions: Sequence[Sequence[int]
 
     Args:
         samplings: one for each request.
-        positions: for each of its states, where in the answer the token will be.
+        positions: for each request, the position in the answer of each of its states' tokens.
     """
     counts = [*map(len, positions)]
     keys = np.repeat(np.array([s.key for s in samplings], dtype=np.int64), counts)
@@ -53,7 +53,7 @@ def own_columns(samplings: Sequence[Sampling], positions: Sequence[Sequence[int]
 
 
 def mixed(seeds: Tensor, keys: Tensor) -> Tensor:
-    """Return 64 well-mixed bits of each (seed, key): `core.seeds.mix` for tensors."""
+    """Hash each (seed, key) to 64 well-mixed bits: `core.seeds.mix` for tensors."""
     z = (keys + 1).mul_(_signed(0x9E3779B97F4A7C15)) + seeds
     z = (z ^ _shifted(z, 30)).mul_(_signed(0xBF58476D1CE4E5B9))
     z = z.bitwise_xor_(_shifted(z, 27)).mul_(_signed(0x94D049BB133111EB))
@@ -70,10 +70,10 @@ def _signed(bits: int) -> int:
 
 
 def gumbel(seeds: Tensor, tokens: Tensor) -> Tensor:
-    """Return the noise of tokens: -log(-log(1 - u)), u uniform and above 0 by at least 2**-63.
+    """Return the noise of tokens: -log(-log(1 - u)) with u uniform and at least 2**-63.
 
-    The smallest u make the largest noise and have all the precision of float32, so that unlikely
-    tokens are drawn as often as they should.
+    The smallest u give the largest noise and keep the full precision of float32, so that unlikely
+    tokens are drawn as often as they should be.
     """
     bits = _shifted(mixed(seeds, tokens), 1).bitwise_or_(1)
     uniform = bits.float().mul_(2.0**-63).clamp_max_(LARGEST)
@@ -86,10 +86,10 @@ def draw(logits: Tensor, tokens: Tensor, own: Tensor, closed: Tensor | None = No
     The token is -1 where logits are not numbers.
 
     Args:
-        logits: of some tokens for each state, [N, W].
-        tokens: which ones, [N, W] or [1, W].
+        logits: the logits of the candidate tokens of each state, [N, W].
+        tokens: the candidate tokens, [N, W] or [1, W].
         own: the columns of each state (see `own_columns`).
-        closed: which of the tokens a state may not take, [N, W].
+        closed: mask of the candidates that a state may not take, [N, W].
     """
     scaled = logits.float() / own[:, 1:].view(torch.float64).float()
     if closed is not None:
@@ -101,9 +101,9 @@ def draw(logits: Tensor, tokens: Tensor, own: Tensor, closed: Tensor | None = No
 
 
 def draw_among(logits: Tensor, given: Tensor) -> Tensor:
-    """Draw from all logits by lists of allowed tokens that have the states' own columns in front.
+    """Draw from all logits by lists of allowed tokens, each preceded by its state's own columns.
 
-    In a list the first token is repeated where there are few.
+    Short lists are padded by repeating their first token.
     """
     tokens = given[:, OWN:]
     repeated = tokens == tokens[:, :1]
@@ -112,5 +112,5 @@ def draw_among(logits: Tensor, given: Tensor) -> Tensor:
 
 
 def read_draws(found: Tensor) -> SampledTokens:
-    """Return what `draw` has found, on the host."""
+    """Return the result of `draw` as lists on the host."""
     return SampledTokens(found[:, 0].long().tolist(), found[:, 1].tolist())

@@ -1,10 +1,10 @@
 """The scheduler: which sequences wait, which have a KV slot, and which share a pass.
 
-Sequences enter free KV slots in the order of their submission, as far as there is memory; one that
-leaves gives its slot to the next (continuous batching). Where a device works asynchronously, two
-batches are in flight: while one is computed, the host reads the other and sends it off again. The
-sequences on the host at one time share a batch, so the admission decides how large batches are.
-Invariant: a slot has one sequence at most, and a sequence is in one batch at most.
+Sequences enter free KV slots in submission order while there is memory; one that finishes gives its
+slot to the next (continuous batching). On an asynchronous device two batches are in flight: while
+one is computed, the host reads the other and launches it again. The sequences on the host at the
+same moment share a batch, so admission determines the batch sizes.
+Invariant: a slot holds at most one sequence, and a sequence is in at most one batch.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from waggle.engine.request import Completion
 from waggle.engine.sequence import ConstrainedSequence, TokenSequence
 
 PORTIONS = 4
-"""Parts in which sequences enter a device: while one is run, the host prepares the next."""
+"""The number of portions in which sequences enter a device: while one runs, the host prepares the
+next."""
 MIN_BATCH = 32
-"""Sequences that are worth a batch: sending prompts off takes as long as running a few."""
+"""The smallest worthwhile batch: sending prompts to a device takes as long as running a few."""
 ENTRIES = 8
-"""Passes over which all slots are filled, where sequences enter with every pass."""
+"""The number of passes over which all slots are filled when sequences enter with every pass."""
 
 
 class Submission:
@@ -37,7 +38,7 @@ class Submission:
 
     @property
     def done(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether all completions are stored or an error has ended the batch."""
         return self.error is not None or self._missing == 0
 
     def put(self, index: int, completion: Completion) -> None:
@@ -53,7 +54,7 @@ class Submission:
 
 
 class _Entry(NamedTuple):
-    """A sequence, and where its completion goes."""
+    """A sequence and the destination of its completion."""
 
     sequence: TokenSequence
     submission: Submission
@@ -68,14 +69,14 @@ class Scheduler:
         self._limit = slots
         """Slots that may be taken at once; fewer after an out-of-memory error."""
         self._alone = False
-        """Whether one sequence was let in alone for want of memory and has not finished since."""
+        """Whether lack of memory reduced the limit to one slot and nothing has finished since."""
         self._was_full = False
-        """Whether a sequence had to wait for a slot since all of them were free."""
+        """Whether a sequence has had to wait for a slot after all slots were last free."""
         self._waiting: deque[_Entry] = deque()
         self._running: list[_Entry] = []
         self._free = sorted(range(slots), reverse=True)
         self._last_prefix = [0] * slots
-        """Which prefix a slot had last, by identity: the next sequence need not copy it."""
+        """The `id` of each slot's last prefix; a sequence with that prefix need not copy it."""
         self._lock = threading.Lock()
 
     @property
@@ -97,7 +98,7 @@ class Scheduler:
         return submission
 
     def on_host(self) -> list[TokenSequence]:
-        """Return the running sequences that are in no batch, those of one prefix side by side."""
+        """Return the running sequences that are in no batch, grouped by prefix."""
         found = [entry.sequence for entry in self._running if not entry.sequence.in_flight]
         first = {sequence.prefix_group: sequence.slot for sequence in reversed(found)}
         return sorted(found, key=lambda s: (first[s.prefix_group], s.slot))
@@ -108,7 +109,7 @@ class Scheduler:
             return [entry.sequence for entry in islice(self._waiting, self._portion(backend))]
 
     def admit(self, backend: Backend) -> None:
-        """Let waiting sequences enter, in order, as far as there are slots and memory for them."""
+        """Admit waiting sequences, in order, while there are slots and memory for them."""
         quota = self._quota(backend)
         with self._lock:
             while quota > 0 and self._has_room and self._enter(self._waiting[0], backend):
@@ -121,7 +122,7 @@ class Scheduler:
         return bool(self._waiting and self._free) and len(self._running) < self._limit
 
     def _portion(self, backend: Backend) -> int:
-        """Return how many sequences enter at once: all, where nothing runs meanwhile."""
+        """Return how many sequences enter together: up to all slots if nothing runs meanwhile."""
         if not backend.asynchronous or self.slots < MIN_BATCH:
             return self.slots
         return self.slots // max(2, min(PORTIONS, self.slots // MIN_BATCH))
@@ -129,8 +130,8 @@ class Scheduler:
     def _quota(self, backend: Backend) -> int:
         """Return how many sequences may enter before the next pass.
 
-        A constrained sequence takes many passes, each laid out by the host: as many enter as keep
-        two batches of one size. Others take few, or decode many tokens without the host.
+        A constrained sequence takes many passes, each laid out by the host, so the quota keeps the
+        two batches equally large. Others take few, or decode many tokens without the host.
         """
         if not backend.asynchronous or not self._waiting:
             return self._portion(backend)
@@ -140,10 +141,10 @@ class Scheduler:
         return self._quota_together(self._portion(backend))
 
     def _quota_of_half(self) -> int:
-        """Return how many sequences may join those on the host, the others being in flight.
+        """Return how many sequences may join those on the host while the others are in flight.
 
-        Half of the slots are theirs, or a device would stand still while they are read. Few enter
-        at a time, since those that enter together leave together: every pass shall have some.
+        The batch on the host gets half of the slots; otherwise the device would idle while it is
+        read. Few enter per pass, since those that enter together leave together.
         """
         if len(self._running) + len(self._waiting) <= MIN_BATCH:
             return MIN_BATCH
@@ -152,10 +153,10 @@ class Scheduler:
         return min(max(MIN_BATCH // 2, self.slots // ENTRIES), half - here)
 
     def _quota_together(self, portion: int) -> int:
-        """Return how many sequences may enter where a device runs them better together.
+        """Return how many sequences may enter if the device runs them more efficiently together.
 
-        The first portions are small, so that the device starts soon. Once all slots were taken a
-        whole portion enters at a time, or all that wait.
+        The first portions are small so that the device starts early. After all slots have been
+        taken, sequences enter only as a whole portion or as all that wait.
         """
         quota = min(portion, max(MIN_BATCH, 2 * len(self._running)))
         self._was_full = self._was_full and bool(self._running)
@@ -163,7 +164,7 @@ class Scheduler:
         return 0 if wait else quota
 
     def _enter(self, entry: _Entry, backend: Backend) -> bool:
-        """Give a sequence a slot and memory; whether there was enough of both."""
+        """Give a sequence a slot and memory; return whether there was enough of both."""
         prompt, at = entry.sequence.prompt, len(self._free) - 1
         size = len(prompt.prefix), len(prompt.tail) + prompt.max_new_tokens
         slots = backend.room(*size)
@@ -183,7 +184,7 @@ class Scheduler:
         return True
 
     def retire(self, backend: Backend, complete: Callable[[TokenSequence], Completion]) -> None:
-        """Let finished sequences leave, and hand their completions to the callers."""
+        """Remove finished sequences and hand their completions to the callers."""
         if not any(entry.sequence.finish for entry in self._running):
             return
         staying = []
@@ -204,9 +205,9 @@ class Scheduler:
         sequence.slot = -1
 
     def retry(self, backend: Backend, renew: Callable[[TokenSequence], TokenSequence]) -> bool:
-        """After an out-of-memory error, queue all running sequences again, for half the slots.
+        """Requeue all running sequences for half the slots after an out-of-memory error.
 
-        Whether that may help: not where one sequence was alone already.
+        Return whether that may help: False if a sequence was already running alone.
         """
         if self._alone:
             return False
@@ -221,7 +222,7 @@ class Scheduler:
         return True
 
     def abort(self, backend: Backend, error: BaseException) -> None:
-        """Give up all sequences; every caller gets the error."""
+        """Drop all sequences and pass the error to every caller."""
         with self._lock:
             for entry in (*self._running, *self._waiting):
                 entry.submission.error = error
@@ -234,15 +235,15 @@ class Scheduler:
 
 
 def _number_prefixes(sequences: Iterable[TokenSequence]) -> None:
-    """Number sequences by their prefixes, which are long: they are compared only here.
+    """Number sequences by prefix, so that the long prefixes are compared only here.
 
-    Sequences of two submissions may have the same number by chance; that changes their order in a
-    batch and nothing else.
+    Sequences of two submissions may have the same number by chance; that affects only their order
+    in a batch.
     """
     numbers: dict[tuple[int, ...], int] = {}
     known: dict[int, int] = {}
     for sequence in sequences:
         prefix = sequence.prompt.prefix
-        if id(prefix) not in known:  # mostly the very same object
+        if id(prefix) not in known:  # usually the same object
             known[id(prefix)] = numbers.setdefault(prefix, len(numbers))
         sequence.prefix_group = known[id(prefix)]

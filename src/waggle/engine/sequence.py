@@ -1,9 +1,9 @@
-"""Sequences: one request inside the engine, which tokens are decided and which are run next.
+"""Sequences: the state of one request in the engine, its decided tokens and those to run next.
 
-Pure bookkeeping over token lists; the model is elsewhere. `pending` are the tokens of the next pass
-and `asked` the offsets among them behind which the model's choice is wanted: behind the last
-decided token, and behind draft tokens that the pass verifies. Invariant: the first pending token is
-the earliest one whose keys are not in the KV cache.
+Pure bookkeeping over token lists, without the model. `pending` holds the tokens of the next pass
+and `asked` the offsets among them after which the model's choice is needed: after the last decided
+token, and after draft tokens that the pass verifies. Invariant: the first pending token is the
+earliest one whose keys are not in the KV cache.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class TokenSequence:
     """One request being decoded; subclasses differ in how they use the model's choices."""
 
     kind = ""
-    """How tokens are asked for: `choice` by a token mask, `free`, or `forced` with EOS banned."""
+    """How tokens are requested: `choice` by a token mask, `free`, or `forced` with EOS banned."""
 
     def __init__(
         self, prompt: Prompt, eos: frozenset[int], proposer: NGramProposer | None = None
@@ -30,17 +30,17 @@ class TokenSequence:
         """Start a sequence; without a proposer nothing is drafted for it."""
         self.prompt = prompt
         self.prefix_group = 0
-        """A number that sequences of one prefix have in common."""
+        """A number shared by sequences with the same prefix."""
         self.slot = -1
         """Its KV slot while it runs."""
         self.cached = 0
-        """Own tokens whose keys are in the KV cache."""
+        """Tokens after the prefix whose keys are in the KV cache."""
         self.pending: Tokens = prompt.tail
         self.asked: Sequence[int] = range(len(prompt.tail) - 1, len(prompt.tail))
         self.prepared = False
         """Whether its first pass is laid out."""
         self.in_flight = False
-        """Whether a pass with it has been launched and not been read."""
+        """Whether a pass with this sequence has been launched but not yet read."""
         self.answer: list[int] = []
         self.choices: list[Choice] = []
         """The tokens that were sampled."""
@@ -62,7 +62,7 @@ class TokenSequence:
 
     @property
     def positions(self) -> list[int]:
-        """Where in the answer the tokens behind the asked offsets will be."""
+        """The positions in the answer of the tokens after the asked offsets."""
         first = len(self.answer) - self.asked[0]
         return [first + offset for offset in self.asked]
 
@@ -71,20 +71,20 @@ class TokenSequence:
         raise NotImplementedError
 
     def launched(self) -> None:
-        """Note that the pending tokens are in a pass."""
+        """Record that the pending tokens have been launched in a pass."""
         self.cached += len(self.pending)
         self.steps += 1
         self.in_flight = True
 
     def read(self, tokens: list[int], logprobs: list[float]) -> None:
-        """Use the model's choice behind each asked offset, and lay out the next pass.
+        """Use the model's choice after each asked offset, and lay out the next pass.
 
-        Log-probabilities come with sampled tokens alone.
+        `logprobs` is empty unless the tokens were sampled.
         """
         raise NotImplementedError
 
     def decoded(self, result: MultiStepOutput) -> None:
-        """Use tokens that several steps decoded one after the other."""
+        """Append the tokens decoded by several consecutive steps."""
         self._append(result.tokens)
         self.cached += len(result.tokens)
         self.steps += result.steps
@@ -93,7 +93,7 @@ class TokenSequence:
         self.pending = self.answer[-1:]
 
     def _append(self, tokens: Tokens) -> None:
-        """Decide tokens, up to EOS or the longest answer."""
+        """Append decided tokens, up to EOS or the maximum length."""
         if self.finish:
             return
         if not self.prompt.ignore_end and not self._eos.isdisjoint(tokens):
@@ -109,12 +109,12 @@ class TokenSequence:
     def _note(
         self, count: int, masks: Iterable[tuple[int, ...] | None], logprobs: list[float]
     ) -> None:
-        """Note the choices of a pass that are kept, before their tokens are decided."""
+        """Record the first `count` choices of a pass, before their tokens are appended."""
         if logprobs:
             self.choices += map(Choice, self.positions[:count], masks, logprobs)
 
     def _verified(self, drafted: int, accepted: int) -> None:
-        """Note how many draft tokens of the last pass were right; the others leave the cache."""
+        """Record how many draft tokens of the last pass were accepted; uncache the others."""
         self.drafted += drafted
         self.accepted += accepted
         self.cached -= drafted - accepted
@@ -130,7 +130,7 @@ class TokenSequence:
             drafted_tokens=self.drafted,
             accepted_tokens=self.accepted,
         )
-        # A confirmed draft may go on behind the end of the answer; of a choice there, EOS counts.
+        # A confirmed draft may extend past the end of the answer; of the choices there, keep EOS.
         end = len(self.answer) + (self.finish == "stop")
         choices = tuple(choice for choice in self.choices if choice.offset < end)
         return Completion(text, tuple(self.answer), self.finish, usage, choices)
@@ -152,11 +152,11 @@ class FreeSequence(TokenSequence):
         return self._proposer is None and not self.sampled
 
     def prepare(self) -> None:
-        """Run a draft behind the prompt."""
+        """Lay out the prompt with a draft after it."""
         self._plan(self.prompt.tail)
 
     def read(self, tokens: list[int], logprobs: list[float]) -> None:
-        """Keep the draft tokens that the model confirms, and its choice behind them."""
+        """Keep the draft tokens that the model confirms, and its choice after them."""
         draft = self.pending[self.asked[0] + 1 :]
         pairs = enumerate(zip(draft, tokens, strict=False))
         accepted = next((i for i, (guess, token) in pairs if guess != token), len(draft))
@@ -171,7 +171,7 @@ class FreeSequence(TokenSequence):
             self._plan(self.answer[-1:])
 
     def _plan(self, decided: Tokens) -> None:
-        """Lay out decided tokens with a draft behind them."""
+        """Lay out decided tokens with a draft after them."""
         draft: list[int] = []
         if self._proposer is not None:
             room = self.prompt.max_new_tokens - len(self.answer) - 1
@@ -188,8 +188,8 @@ A plain tuple, since an answer has a dozen of them."""
 class ConstrainedSequence(TokenSequence):
     """Decoding masked by a grammar, greedy or sampled.
 
-    Forced tokens are appended without the model (jump-forward). A draft guesses choices and goes on
-    behind them, so that one pass answers several; from the first wrong guess on nothing is kept.
+    Forced tokens are appended without the model (jump-forward). A draft guesses choices and
+    continues after them, so that one pass decides several; all after a wrong guess is dropped.
     """
 
     kind = "choice"
@@ -205,13 +205,13 @@ class ConstrainedSequence(TokenSequence):
         """The tokens allowed at each asked offset."""
 
     def prepare(self) -> None:
-        """Take what the grammar forces at once, and lay out the first choices."""
+        """Append the tokens that the grammar forces first, and lay out the first choices."""
         state, forced = self._matcher.start()
         self._append(forced)
         self._continue(state, [*self.prompt.tail, *forced])
 
     def read(self, tokens: list[int], logprobs: list[float]) -> None:
-        """Keep what was guessed right, take the first other choice, and go on from there."""
+        """Keep the correct guesses, take the choice that differs, and continue from there."""
         kept: list[int] = []
         choices, last = self._choices, len(self._choices) - 1
         for index, token in enumerate(tokens):
@@ -234,7 +234,7 @@ class ConstrainedSequence(TokenSequence):
             self._plan(state, decided)
 
     def _plan(self, state: State, pending: list[int]) -> None:
-        """Lay out decided tokens and a draft behind them, with every choice on the way."""
+        """Lay out decided tokens and a draft after them, with every choice on the way."""
         matcher, proposer, first = self._matcher, self._proposer, len(pending)
         room = self.prompt.max_new_tokens - len(self.answer)
         choices: list[_Choice] = []

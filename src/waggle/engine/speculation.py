@@ -1,7 +1,7 @@
-"""Speculation: an n-gram proposer drafts what an answer will probably say next.
+"""Speculation: an n-gram proposer drafts the probable next tokens of an answer.
 
-The answers of a swarm resemble one another and quote their prompts. A draft is what followed the
-same last tokens in an earlier answer or in the text of the sequence itself. The model verifies a
+The answers of a swarm resemble one another and quote their prompts. A draft repeats the tokens that
+followed the same last tokens in an earlier answer or in the sequence itself. The model verifies a
 draft in the pass that would have given one token, and the engine keeps exactly the tokens that the
 model's own choice confirms. Invariant: drafts change speed and never output.
 """
@@ -16,27 +16,27 @@ from typing import Any
 import numpy as np
 
 MAX_DRAFT = 16
-"""Tokens of the longest draft."""
+"""The longest draft, in tokens."""
 ORDERS = (4, 2)
-"""Last tokens that are looked up, the longer context first."""
+"""The lengths of the contexts that are looked up, in tokens, the longer first."""
 MIN_DRAFT = 2
-"""Tokens of a draft after one that was wrong from the first token on."""
+"""The length, in tokens, of a draft after one whose first token was wrong."""
 RECENT_TOKENS = 4096
-"""Tokens of all recent answers together; the oldest answers go first."""
+"""The maximum total length of the recent answers, in tokens; the oldest are dropped first."""
 GAP = -1
-"""Separates answers, and fills the place of those to come."""
+"""The token that separates answers and pads the unused part of the array."""
 
 Text = np.ndarray[Any, np.dtype[np.int32]]
 WIDTH = array("i").itemsize
 
 
 def packed(tokens: Sequence[int]) -> bytes:
-    """Return tokens as bytes, in which a search is one call."""
+    """Return tokens as bytes, which can be searched in one call."""
     return array("i", tokens).tobytes()
 
 
 class RecentAnswers:
-    """The answers an engine gave last, each with the prompt's last tokens before it."""
+    """The most recent answers of an engine, each preceded by the last tokens of its prompt."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[int, ...], Text] = OrderedDict()
@@ -45,7 +45,7 @@ class RecentAnswers:
         self._packed = b""
 
     def add(self, prompt: Sequence[int], answer: Sequence[int]) -> None:
-        """Keep an answer; one that is known becomes the last."""
+        """Store an answer; one that is already stored becomes the most recent."""
         tokens = (*prompt[-ORDERS[0] :], *answer)
         if tokens in self._kept:
             self._kept.move_to_end(tokens)
@@ -58,9 +58,9 @@ class RecentAnswers:
         self._text = None
 
     def text(self) -> Text:
-        """Return all answers in one array, the last answer at its end.
+        """Return all answers in one array, the most recent at its end.
 
-        It is the same object until another answer is added.
+        The same object is returned until another answer is added.
         """
         if self._text is None:
             self._text = np.full(RECENT_TOKENS, GAP, dtype=np.int32)
@@ -77,7 +77,7 @@ class RecentAnswers:
 
 
 class NGramProposer:
-    """Drafts from recent answers and from the sequence's own text."""
+    """A proposer of drafts from recent answers and from the sequence's own text."""
 
     def __init__(self, answers: RecentAnswers) -> None:
         self._answers = answers
@@ -101,9 +101,9 @@ class NGramProposer:
 
 
 def _after(source: bytes, context: bytes, count: int) -> list[int]:
-    """Return what last followed some tokens in a text, up to the end of that answer."""
+    """Return the tokens after the last match of a context, up to the end of that answer."""
     at = source.rfind(context, 0, len(source) - WIDTH)
-    while at > 0 and at % WIDTH:  # found across the bytes of two tokens
+    while at > 0 and at % WIDTH:  # the match starts inside the bytes of a token
         at = source.rfind(context, 0, at + len(context) - 1)
     if at < 0:
         return []

@@ -1,13 +1,13 @@
-"""Measuring swarms: a plan of episodes is played into rows, and statistics compare them.
+"""Evaluation of swarms: the episodes of a plan are played, stored as rows and compared.
 
 Read in this order:
 
-* `plan` turns a recipe into cells; `selection` chooses, orders and costs them.
-* `episodes` plays one cell; `rows` is what is kept of it; `failures` says when it is no result.
-* `executors` and `batched` are where cells are played; `runner` plays a whole plan.
-* `resume` says which finished rows count, `again` replaces them; `sessions` is the log of calls.
-* `merge` takes rows from elsewhere, `archive` packs them, `recheck` plays some again.
+* `plan` turns a recipe into cells; `selection` selects and orders them and estimates their cost.
+* `episodes` plays one cell; `rows` stores its result; `failures` decides when it does not count.
+* `executors` and `batched` play cells in one or more processes; `runner` plays a whole plan.
+* `resume` decides which finished rows count; `again` replaces them; `sessions` logs the calls.
+* `merge` imports rows, `archive` compresses them, `recheck` plays a sample of them again.
 * `metrics` and `reorganization` measure a record; `stats`, `anchors` and `factorial` compare rows;
-  `results` reads the files that lie beside rows.
-* `fitting` is another kind of recipe: the cases that a learned peer is trained on.
+  `results` reads the JSON files beside the rows.
+* `fitting` reads another kind of recipe: the cases that a learned peer is trained on.
 """

@@ -1,8 +1,8 @@
-"""`waggle eval --again`: finished cells are played anew and then take the place of the old rows.
+"""`waggle eval --again`: play finished cells again and then replace their old rows.
 
-They are played into a folder of the run directory, so that tables show the old rows until all new
-ones are there. A call that was interrupted goes on with what that folder holds, unless a law has
-other weights by now.
+The new rows are written to a subfolder of the run directory, so that tables show the old rows until
+all new ones are finished. An interrupted call resumes from that folder, unless the weights of a law
+have changed.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def play_again(
 ) -> Outcome:  # fmt: skip
     """Play the cells of a plan whether they are finished or not, and replace their rows.
 
-    While some cells fail, finished rows stay, and the next call plays those cells once more.
+    As long as some cells fail, finished rows stay, and the next call plays the failed cells again.
 
     Args:
         plan: the cells.
         folder: the run directory.
         executor: where episodes of ordinary laws are played.
-        whole: the plan of which these cells are a part.
+        whole: the full plan that these cells are part of.
         width: requests per batch, as in `run_plan`.
         how: the other options of `run_plan`.
     """
@@ -46,13 +46,13 @@ def play_again(
     outcome = run_plan(plan, place, executor, width=width, **how)
     here = finished_rows(folder)
     if outcome.failed and any(cell.key in here for cell in plan):
-        return outcome  # a dead endpoint must not take the place of a result
+        return outcome  # failures, e.g. of a dead endpoint, must not replace results
     rows = RowFile(folder)
     for row in read_rows(place):
         before = here.get(row.key)
         if before is not None and row.error:
-            continue  # of an earlier call, for other cells
-        if before is not None and not alike(before, row):  # its record is of another episode
+            continue  # left by an earlier call for other cells
+        if before is not None and not alike(before, row):  # the old record is of another episode
             (folder / RECORDS / f"{row.method}_{row.cell}{SUFFIX}").unlink(missing_ok=True)
         rows.append(row)
     rows.close()

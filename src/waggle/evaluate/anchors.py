@@ -5,7 +5,7 @@
 
 Paper, "Population summaries": the task-normalized aggregate is the mean over Pursuit, Foraging and
 Synchronization of score / anchor. Ours are the expert's means on anchor seeds; the paper's are kept
-beside them for print. Invariant: the file is written by the command in it, never by hand.
+to be printed beside them. Invariant: the file is written by the command in it, never by hand.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ N = 8
 NORMALIZED = ("pursuit", "foraging", "synchronization")
 """Tasks of the aggregate."""
 PAPER: Mapping[str, float] = {"pursuit": 6.20, "foraging": 3.80, "synchronization": 6.40}
-"""What the paper divides by: its own law's means at N = 8."""
+"""The divisors in the paper: the means of its law at N = 8."""
 
 
 class Anchors(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ def load() -> Anchors:
 
 
 def freeze(rows: Sequence[Row], command: str) -> Anchors:
-    """Return the anchors that a run gives if every task has the same anchor seeds."""
+    """Return the anchors of a run; refuse it unless every task has the same anchor seeds."""
     own = [r for r in rows if r.substrate == "swarmbench" and r.n == N and not r.error]
     own = [r for r in own if r.method == LAW and not r.shock]
     tasks = sorted({row.task for row in own})
@@ -70,7 +70,7 @@ def write(anchors: Anchors, path: Path) -> None:
 
 
 def normalized(row: Row) -> float | None:
-    """Return a SwarmBench score over its task's anchor; None for anything else."""
+    """Return a SwarmBench score divided by its task's anchor; None for other substrates."""
     if row.substrate != "swarmbench":
         return None
     anchor, score = load().scores.get(row.task), row.scores.get("score")
@@ -78,7 +78,7 @@ def normalized(row: Row) -> float | None:
 
 
 def describe() -> str:
-    """Say what was divided by, for the notes of a table."""
+    """Return a table note that states the divisors."""
     found = load()
     ours = ", ".join(f"{task} {found.scores[task]:.2f}" for task in NORMALIZED)
     theirs = " / ".join(f"{PAPER[task]:.2f}" for task in NORMALIZED)

@@ -1,12 +1,12 @@
-"""Results small enough for a repository: the rows of a run, compressed by method.
+"""Archives of results small enough for a repository: the rows of a run, compressed by method.
 
     waggle archive runs/primary results/primary
     waggle report results/primary
 
-An archive is a run directory that is not played into: the recipe, the rows of every method in a
-file of its own, sessions, and what training and diagnosis left for the tables. Archiving again
-after some methods were played anew changes their files only. The same rows give the same bytes, and
-a report of the archive is the report of the run.
+An archive is a run directory that no cells are played into: the recipe, one file of rows per
+method, sessions, and the files that training and diagnosis wrote for the tables. Archiving again
+after some methods were played again changes their files only. The same rows give the same bytes,
+and a report of the archive equals the report of the run.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ COPIED = (factorial.FOLDER, "diagnoses")
 
 
 class ArchiveReport(NamedTuple):
-    """What went into an archive."""
+    """Counts of what was archived."""
 
     rows: dict[str, int]
-    """By method."""
+    """Number of rows by method."""
     left: int
-    """Rows that the recipe does not ask for."""
+    """Rows whose cells are not in the plan."""
     copied: int
-    """Files that were copied as they are."""
+    """Files that were copied unchanged."""
 
 
 def archive(plan: Sequence[Cell], folder: Path, target: Path) -> ArchiveReport:
-    """Pack the rows of a run that its plan asks for; files of other methods stay.
+    """Compress the rows of a run that are in its plan; files of other methods stay.
 
-    Failed rows come along, so that reports of the archive name them.
+    Failed rows are included, so that reports of the archive name them.
 
     Raises:
-        ConfigError: for a target that is played into.
-        RecordError: if the run has no rows, or a line is none.
+        ConfigError: if the target is a run directory.
+        RecordError: if the run has no rows, or a line is not a row.
     """
     if has_rows(target):
         raise ConfigError(f"{target} is a run directory; name another folder for the archive")
@@ -69,7 +69,7 @@ def archive(plan: Sequence[Cell], folder: Path, target: Path) -> ArchiveReport:
 
 
 def _pack(path: Path, rows: Sequence[Row]) -> None:
-    """Write the file of a method's rows, whole or not at all."""
+    """Write the file of a method's rows atomically."""
     text = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
     sweep(path.parent)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")

@@ -1,13 +1,13 @@
-"""Laws that want large batches: many episodes side by side, in this process or in several.
+"""Play laws that want large batches: many episodes at once, in this process or in several.
 
 Several processes may share a GPU, each with its own engine, so that the host's work on views and
-worlds spreads over the cores. Cells are shared out by cost beforehand: from a common queue the
-first processes to start would fill their wide batches with the longest episodes and end long after
-the others. Several laws are shared out together: a process gets a few of them and starts once.
+worlds is spread over the cores. Cells are assigned to processes by cost in advance: with a common
+queue, the first processes to start would fill their wide batches with the longest episodes and end
+long after the others. Several laws are assigned together: a process starts once and plays a few.
 
 In float32 the rows do not depend on width or processes, except for their count of model steps,
-since a law's answers do not depend on what shares their batch. In bfloat16 a near-tie may fall
-otherwise in another batch. A broken episode loses no other, an unavailable law no other law.
+since a law's answers do not depend on the other requests in the batch. In bfloat16 a near-tie may
+be decided differently in another batch. A failed episode or law does not affect the others.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from waggle.runtime.recorder import Memory
 from waggle.runtime.sync import Engine, play_together
 
 START = "spawn"
-"""How processes are started: afresh, since a process that has used a GPU cannot be forked."""
+"""Start method of processes; a process that has used a GPU cannot be forked."""
 POLL_SECONDS = 2.0
-"""How often it is checked whether silent processes are alive."""
+"""Interval at which the parent checks that processes without a report are alive."""
 
 
 class LawUnavailable(WaggleError):
-    """A law whose weights cannot be loaded."""
+    """Raised when the weights of a law cannot be loaded."""
 
 
 class LawCells(NamedTuple):
@@ -58,19 +58,19 @@ class LawCells(NamedTuple):
 
     @property
     def methods(self) -> list[str]:
-        """The methods whose cells they are."""
+        """The methods of the cells."""
         return list(dict.fromkeys(cell.method for cell in self.cells))
 
 
 LeftOut: TypeAlias = Callable[[Sequence[str], str], None]
-"""Called with the methods of a law that is not played, and why."""
+"""Callback for a law that is not played; receives its methods and the reason."""
 
 
 class Unavailable(NamedTuple):
-    """What a process reports of a law that it cannot load."""
+    """A process's report that it cannot load a law."""
 
     place: int
-    """Of the law among those shared out."""
+    """Index of the law among all that are distributed."""
     reason: str
 
 
@@ -101,14 +101,14 @@ def play_batched(
                 cell, memory = playing.pop(id(engine))
                 yield _measured(cell, law, memory, records)
             finished = True
-        except FAULTS:  # a bug in one episode or in the law: the open ones are played alone
+        except FAULTS:  # a bug in an episode or the law: play the open episodes alone
             for cell, _ in playing.values():
                 yield play_alone(cell, law, records)
         yield from unopened
 
 
 def _measured(cell: Cell, law: Law, memory: Memory, records: RecordFolder | None) -> Row:
-    """Measure an episode; a failure is its own and not that of the others in the batch."""
+    """Measure an episode; a failure does not affect the others in the batch."""
     try:
         return measured(cell, law, memory.record(), records)
     except FAULTS as error:  # a broken metric must not lose the cell
@@ -125,7 +125,7 @@ def _opened(
     playing: dict[int, tuple[Cell, Memory]],
     unopened: list[Row],
 ) -> Iterator[Engine]:
-    """Open the episodes one by one; a case that cannot be opened is its own failure."""
+    """Yield opened episodes; a case that cannot be opened becomes a failed row."""
     for cell in waiting:
         memory = Memory()
         try:
@@ -144,11 +144,11 @@ def play_in_processes(
     processes: int,
     left_out: LeftOut,
 ) -> Iterator[Row]:
-    """Play cells in several processes, each with an engine of its own; rows come as they end.
+    """Play cells in several processes, each with its own engine; yield rows as episodes end.
 
     A law that cannot be loaded is reported once to `left_out`; its cells give no rows.
     """
-    gpu_memory.share()  # a wrong setting is an error here and would only end the processes
+    gpu_memory.share()  # raises on a wrong setting here rather than in the processes
     context: Any = get_context(START)
     results = context.Queue()
     threads = max(1, (os.cpu_count() or 1) // processes)
@@ -169,7 +169,7 @@ def play_in_processes(
             if isinstance(found, Unavailable):
                 lost = laws[found.place]
                 dropped = [left.pop(cell.key, None) for cell in lost.cells]
-                if any(dropped):  # the first process to report it
+                if any(dropped):  # only on the first report of this law
                     left_out(lost.methods, found.reason)
                 continue
             left.pop(found.key, None)
@@ -183,9 +183,9 @@ def play_in_processes(
 
 
 def _shares(laws: Sequence[LawCells], processes: int) -> list[list[tuple[int, LawCells]]]:
-    """Give every process its cells, with the places of their laws; late counterevidence first.
+    """Return the cells of every process, with their laws' indices; late counterevidence first.
 
-    A run that is cut short then has whole comparisons of what matters most to show.
+    An interrupted run then has complete comparisons of the most important cells.
     """
     shares: list[list[tuple[int, LawCells]]] = [[] for _ in range(processes)]
     for late in (True, False):
@@ -196,13 +196,13 @@ def _shares(laws: Sequence[LawCells], processes: int) -> list[list[tuple[int, La
 
 
 def share_out(laws: Sequence[Sequence[Cell]], processes: int) -> list[list[tuple[int, list[Cell]]]]:
-    """Share out the cells of several laws so that processes end together and load few laws each.
+    """Distribute the cells of several laws so that processes end together and load few laws.
 
-    A single law is shared out cell by cell: the costliest first, to the process with least to do.
-    Several laws lie end to end, in the order given, and are cut into parts of equal cost.
+    The cells of a single law are assigned by cost, the costliest first, to the process with the
+    lowest load. Several laws are concatenated in the given order and cut into parts of equal cost.
 
     Returns:
-        for every process the places of its laws, each with its cells, the costliest first.
+        for every process the indices of its laws, each with its cells, the costliest first.
     """
     queued = [(place, cell, cost(cell)) for place, cells in enumerate(laws) for cell in cells]
     parts: list[dict[int, list[Cell]]] = [{} for _ in range(processes)]
@@ -218,7 +218,7 @@ def share_out(laws: Sequence[Sequence[Cell]], processes: int) -> list[list[tuple
 
 
 def _cut(prices: Sequence[float], parts: int) -> list[int]:
-    """Cut a row of prices into parts of about the same sum; return the part of each."""
+    """Cut a list of costs into parts of about equal sum; return the part index of each cost."""
     share, passed, owner = sum(prices) / parts, 0.0, []
     for price in prices:
         owner.append(min(parts - 1, int((passed + price / 2) / share)) if share else 0)
@@ -227,7 +227,7 @@ def _cut(prices: Sequence[float], parts: int) -> list[int]:
 
 
 def _reports(receive: Callable[..., Any], started: Sequence[Any]) -> Iterator[Row | Unavailable]:
-    """Yield what processes report until each has ended or died."""
+    """Yield the reports of the processes until each has ended or died."""
     done = 0
     while done < len(started):
         try:
@@ -250,9 +250,9 @@ def _play_share(
     threads: int,
     processes: int,
 ) -> None:
-    """Play the share of one process; report laws that cannot be loaded, and the end."""
+    """Play the cells of one process; report rows, laws that cannot be loaded, and the end."""
     end_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its processes itself
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent terminates its processes
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
     last = None
     for place, part in share:

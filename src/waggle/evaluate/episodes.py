@@ -1,8 +1,8 @@
-"""One cell becomes one row: open its world and law, play, measure, keep the record if asked to.
+"""Turn one cell into one row: open its world and law, play, measure, optionally keep the record.
 
 A kept record may be thin. Nine tenths of a record are views and texts, which replay and training
-read and no metric does; a thin record leaves them out. It gives the row of the whole record, and
-`waggle replay` refuses it.
+read but no metric does; a thin record leaves them out. It gives the same row as the whole record,
+but `waggle replay` refuses it.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from waggle.shards.cluster import on_ray
 from waggle.workers.hire import hire
 
 RECORDS = "records"
-"""Folder of the record files of a run, where they are kept."""
+"""Folder of a run's record files, if they are kept."""
 SHARDS = "shards"
-"""Folder of the kept states of cells that are dealt to shards and not finished."""
+"""Folder of the saved states of unfinished cells that are played in shards."""
 MAX_REASON = 500
-"""Characters that a row keeps of why its cell failed."""
+"""Maximum length of the failure reason in a row, in characters."""
 
 
 class RecordFolder(NamedTuple):
-    """Where records are kept, whether they are thin, and whether they can be seen growing."""
+    """The folder of records, whether they are thin, and whether they can be watched live."""
 
     path: Path
     thin: bool = False
     live: bool = False
 
     def write(self, cell: Cell, episode: EpisodeRecord) -> None:
-        """Write the record of a cell; a thin one is compressed more, since it is made to travel."""
+        """Write the record of a cell; a thin one is compressed more, being for transfer."""
         kept = thin(episode) if self.thin else episode
         with RecordFile(record_path(self.path, cell), level=6 if self.thin else 1) as sink:
             sink.header(kept.header)
@@ -58,18 +58,18 @@ class RecordFolder(NamedTuple):
             sink.footer(kept.footer)
 
     def forget(self, cell: Cell) -> None:
-        """Remove the growing record of a cell that is over."""
+        """Remove the live record of a finished cell."""
         if self.live:
             live_path(record_path(self.path, cell)).unlink(missing_ok=True)
 
 
 def record_path(folder: Path, cell: Cell) -> Path:
-    """Return where a cell's record lies."""
+    """Return the path of a cell's record."""
     return folder / f"{cell.method}_{cell.id}{SUFFIX}"
 
 
 def thin(episode: EpisodeRecord) -> EpisodeRecord:
-    """Return an episode without its views, texts and drawn numbers."""
+    """Return an episode without its views, texts and random numbers."""
     rounds = tuple(
         msgspec.structs.replace(entry, updates=tuple(map(_thin_update, entry.updates)))
         for entry in episode.rounds
@@ -84,15 +84,15 @@ def _thin_update(update: UpdateRecord) -> UpdateRecord:
 
 @cache
 def law_of(name: str, options: str) -> Law:
-    """Return a law, made once per process; its options are JSON text."""
+    """Return a law, created once per process; its options are JSON text."""
     return plugins.get_law(name, **msgspec.json.decode(options))
 
 
 def options_of(cell: Cell, batch: int | None = None) -> str:
     """Return the options of a cell's law as JSON text.
 
-    A batch size says how a law is run and not what it decides, so it is no part of a cell: it is
-    added here for laws that take one.
+    A batch size affects how a law runs but not its decisions, so it is not part of a cell; it is
+    added here for laws that accept one.
     """
     options = dict(cell.law_options)
     if batch is not None and "max_rows" in plugins.law_options(cell.law):
@@ -103,7 +103,7 @@ def options_of(cell: Cell, batch: int | None = None) -> str:
 def open_engine(
     cell: Cell, law: Law, memory: Memory, records: RecordFolder | None = None
 ) -> Engine:
-    """Return the engine of a cell, ready to play; ablations change the law's own setting."""
+    """Return the engine of a cell, ready to play; its switches override those of the law."""
     world = plugins.get_substrate(cell.case.substrate).open(cell.case)
     sinks: list[Sink] = [memory]
     if records is not None and records.live:
@@ -129,7 +129,7 @@ def play_cell(job: tuple[Cell, RecordFolder | None]) -> Row:
 
 
 def play_in_shards(cell: Cell, records: RecordFolder | None, folder: Path) -> Row:
-    """Play one cell on Ray; a run that ends before it goes on from what `folder` keeps."""
+    """Play one cell on Ray; after an interruption it resumes from the state in `folder`."""
     law = law_of(cell.law, options_of(cell))
     return play_alone(cell, law, records, folder / f"{cell.method}_{cell.id}")
 
@@ -137,9 +137,9 @@ def play_in_shards(cell: Cell, records: RecordFolder | None, folder: Path) -> Ro
 def play_alone(
     cell: Cell, law: Law, records: RecordFolder | None, shards: Path | None = None
 ) -> Row:
-    """Play one cell and measure it; a bug gets a second try, then the failure is its row.
+    """Play and measure one cell; after an unexpected error retry once, then return a failed row.
 
-    It is dealt to shards where they have a folder for their states.
+    If `shards` is given, the cell is played in shards that save their states in that folder.
     """
     reason = ""
     for _ in range(2):
@@ -173,17 +173,17 @@ def _play_on_ray(cell: Cell, law: Law, memory: Memory, folder: Path) -> None:
 
 
 def reason_of(error: BaseException) -> str:
-    """Say in one line why a cell failed."""
+    """Return in one line why a cell failed."""
     absent = missing(error.name) if isinstance(error, ModuleNotFoundError) else None
     text = str(error) if isinstance(error, WaggleError) else absent or plugin_files.raised(error)
     return " ".join(text.split())[:MAX_REASON]
 
 
 def measured(cell: Cell, law: Law, episode: EpisodeRecord, records: RecordFolder | None) -> Row:
-    """Return the row of an episode that a law played; its record is kept if asked for.
+    """Return the row of an episode that a law played; keep its record if requested.
 
-    An episode in which too many calls failed is a failed row, and no record of it is kept, nor of
-    one whose scores are no numbers.
+    An episode with too many failed calls gives a failed row. Its record is not kept, nor that of an
+    episode whose scores are not numbers.
     """
     failed = why_failed(law, episode.footer.counters)
     if failed:

@@ -1,4 +1,4 @@
-"""Where ordinary laws are played: in this process, in worker processes, or on Ray."""
+"""Executors for ordinary laws: in this process, in worker processes, or on Ray."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ Result = TypeVar("Result")
 
 
 class Executor(Protocol):
-    """Maps a function over jobs and yields results as they come, in any order."""
+    """Maps a function over jobs and yields results as they finish, in any order."""
 
     def map(self, work: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[Result]:
-        """Do every job."""
+        """Yield the result of every job."""
         ...
 
 
 class Inline:
-    """One job after the other, in this process."""
+    """Runs one job after the other in this process."""
 
     def __repr__(self) -> str:
         return "inline"
 
     def map(self, work: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[Result]:
-        """Do every job."""
+        """Yield the result of every job."""
         for job in jobs:
             yield work(job)
 
@@ -40,7 +40,7 @@ class Inline:
 class Processes:
     """Worker processes, one per core unless a number is given; each imports what it needs.
 
-    `opened(*given)` prepares each of them.
+    `opened(*given)` initialises each process.
     """
 
     def __init__(
@@ -53,13 +53,13 @@ class Processes:
         return f"{self._workers} processes"
 
     def map(self, work: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[Result]:
-        """Do every job; an interruption cancels what has not begun.
+        """Yield the result of every job; an interruption cancels jobs that have not started.
 
-        A worker that dies, for example for want of memory, takes its pool with it: what is left is
-        tried once more with half as many workers.
+        A worker that dies, for example from lack of memory, breaks its pool: the remaining jobs are
+        retried once with half as many workers.
 
         Raises:
-            ConfigError: if workers die again; what was yielded is done.
+            ConfigError: if workers die again; results that were yielded are valid.
         """
         left = dict(enumerate(jobs))
         for workers in (self._workers, max(1, self._workers // 2)):
@@ -80,7 +80,7 @@ class Processes:
 
 
 class Ray:
-    """Tasks on a Ray cluster, or on this machine if none is running, some of them at a time."""
+    """Tasks on a Ray cluster, or on this machine if none is running, in bounded number."""
 
     def __init__(self, workers: int | None = None) -> None:
         self._ray: Any = connect()
@@ -90,10 +90,11 @@ class Ray:
         return "ray"
 
     def map(self, work: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[Result]:
-        """Do every job; Ray itself retries a job whose worker died.
+        """Yield the result of every job; Ray itself retries a job whose worker died.
 
         Raises:
-            ConfigError: if workers keep dying, or the cluster is lost; what was yielded is done.
+            ConfigError: if workers keep dying, or the cluster is lost; results that were yielded
+                are valid.
         """
         remote, left = self._ray.remote(runtime_env=environment())(work), iter(jobs)
         running = [remote.remote(job) for job in islice(left, self._most)]
@@ -113,7 +114,7 @@ class Ray:
 
 
 def make(name: str, workers: int | None = None) -> Executor:
-    """Return an executor by name; it has at least one worker."""
+    """Return an executor by name; refuse fewer than one worker."""
     if workers is not None and workers < 1:
         raise ConfigError("--workers must be at least 1")
     kinds: dict[str, Callable[[], Executor]] = {

@@ -4,8 +4,8 @@
 
     arms/ARM-SEED.json      ARM one of decision, orbit, field, scd; e.g. arms/scd-3.json
 
-and closed-loop rows whose method is the file's stem (`scd-3`). A file is what
-`waggle diagnose --out` writes, a flat object of named numbers, of which these are read: `nll`,
+and closed-loop rows whose method is the file's stem (`scd-3`). A file is the output of
+`waggle diagnose --out`, a flat object of named numbers, of which these are read: `nll`,
 `train head orbit_accuracy`, `train head field`, `train head field_eventful`,
 `equivariance ORDER summary | decoded | admitted` and the last two with `_strict`, `probe all`,
 `probe eventful`, `VIEWS f1 MODE` and other rates on held-out views, and `order`. The training
@@ -17,8 +17,8 @@ driver adds `nll` (held-out decision loss) and
 
 one value per held-out view or transition, and their ids; `trained by`, `warm start` and
 `transitions played by` are lines that tables print. Intervals resample seeds and units. Units are
-paired by id, never by place alone, and arms with different ids are refused. Absent arms, seeds,
-units and rows are left out, never guessed.
+paired by id, never by position alone, and arms with different ids are refused. Missing arms,
+seeds, units and rows are left out, never imputed.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from waggle.evaluate.stats import Interval, hierarchical
 
 FOLDER = "arms"
 SEARCH = "tune.json"
-"""What `waggle tune` found; beside the arms it becomes a table."""
+"""The results of `waggle tune`; a file beside the arms is printed as a table."""
 ARMS = ("decision", "orbit", "field", "scd")
 MAX_FILES = 1_000
 TRAINING_NOTES = ("trained by", "warm start", "transitions played by")
-"""Lines of a result that tables print."""
+"""Text entries of a result that tables print."""
 _MOST = sys.float_info.max
 _NAME = re.compile(rf"({'|'.join(ARMS)})-(\d{{1,6}})")
 
 
 class TrainedLaw(NamedTuple):
-    """What was measured of one trained law."""
+    """The measurements of one trained law."""
 
     arm: str
     seed: int
@@ -59,20 +59,20 @@ class TrainedLaw(NamedTuple):
     names: Mapping[str, Sequence[str]] = {}
     """Ids of the `views` and `transitions` that the units were measured on."""
     notes: Mapping[str, str] = {}
-    """How it was trained, by `TRAINING_NOTES`."""
+    """How it was trained, keyed by `TRAINING_NOTES`."""
 
     @property
     def method(self) -> str:
-        """The name of its closed-loop rows."""
+        """The method name of its closed-loop rows."""
         return f"{self.arm}-{self.seed}"
 
     def ids(self, unit: str) -> Sequence[str]:
-        """Return the ids of what a unit was measured on; none where the file has none."""
+        """Return the ids of the views or transitions of a unit; empty if the file has none."""
         return self.names.get("transitions" if unit.startswith("probe") else "views", ())
 
 
 def read_arms(folder: Path) -> list[TrainedLaw]:
-    """Return the trained laws of a run directory, by arm and seed; any other file is refused."""
+    """Return the trained laws of a run directory by arm and seed; refuse any other file."""
     paths = sorted((folder / FOLDER).glob("*.json"))
     if len(paths) > MAX_FILES:
         raise ConfigError(f"{folder / FOLDER} holds over {MAX_FILES:,} files; remove some")
@@ -121,8 +121,8 @@ def structural(
 ) -> Effect | None:
     """Return the effect of an arm against Decision only, over seeds whose units both arms have.
 
-    The endpoint has a name in results, `key`, and one for its values per unit, `unit`. A relative
-    one is divided by Decision only of the same seed, as probe losses are.
+    `key` names the endpoint in the results, `unit` its values per unit. A relative endpoint is
+    divided by the value of Decision only at the same seed, as probe losses are.
 
     Raises:
         ConfigError: if two arms of a seed were measured on different units.
@@ -144,7 +144,7 @@ def structural(
 
 
 def _paired_units(base: TrainedLaw, other: TrainedLaw, unit: str) -> list[tuple[float, float]]:
-    """Return the two values of every unit, in the order of the first; none without ids."""
+    """Return the two values of every unit, in the order of `base`; empty without ids."""
     one, two = base.units.get(unit, ()), other.units.get(unit, ())
     names, others = base.ids(unit), other.ids(unit)
     if not (one and two and names and others):
@@ -154,7 +154,7 @@ def _paired_units(base: TrainedLaw, other: TrainedLaw, unit: str) -> list[tuple[
     if len(one) == len(names) and len(two) == len(others):
         there = dict(zip(others, two, strict=True))
         return [(value, there[name]) for name, value in zip(names, one, strict=True)]
-    # A part of the named, chosen by what they are (eventful, short enough) and so alike in both.
+    # A subset of the named units, chosen by a property (eventful, short enough): equal in both.
     if len(one) != len(two) or list(names) != list(others):
         raise _unlike(base, other, unit)
     return list(zip(one, two, strict=True))
@@ -168,13 +168,13 @@ def _unlike(base: TrainedLaw, other: TrainedLaw, unit: str) -> ConfigError:
 
 
 def arm_of(method: str) -> tuple[str, int] | None:
-    """Return arm and training seed of a method that is named after them."""
+    """Return the arm and training seed in a method's name, or None for other names."""
     name = _NAME.fullmatch(method)
     return None if name is None else (name[1], int(name[2]))
 
 
 _Pairs = dict[str, list[tuple[float, float]]]
-"""By cell the values of Decision only and of the other arm on every case that both have."""
+"""By cell, the values of Decision only and of the other arm on every case that both have."""
 
 
 def behavioural(
@@ -182,8 +182,8 @@ def behavioural(
 ) -> Effect | None:
     """Return the effect of an arm on closed-loop rows, over seeds, cells and matched cases.
 
-    Every seed that counts has matched cases in every cell that counts, so that seeds can be
-    resampled: `_whole` chooses them where a run is unfinished.
+    Every seed that is used has matched cases in every cell that is used, so that seeds can be
+    resampled; `_whole` chooses both if a run is unfinished.
     """
     found: dict[str, dict[int, dict[tuple[str, int], float]]] = {"decision": {}, arm: {}}
     for row in rows:
@@ -209,7 +209,7 @@ def behavioural(
 
 
 def _whole(pairs: Mapping[int, _Pairs]) -> tuple[list[int], list[str]]:
-    """Choose all seeds with the cells that each has, or all cells with the seeds that have all."""
+    """Choose all seeds and their common cells, or all cells and the seeds that have every one."""
     some = [seed for seed, cells in pairs.items() if cells]
     every = {name for cells in pairs.values() for name in cells}
     common = {name for name in every if all(name in pairs[seed] for seed in some)}

@@ -1,9 +1,9 @@
-"""When an episode is no result because the calls of its law or of its workers failed.
+"""Decide whether an episode counts as failed because calls of its law or workers failed.
 
 A node whose call fails keeps its private proposal, so an episode with a dead endpoint still ends
-with a score: that of private proposals. Above a share of failed calls, 20 % unless the law says
-another, such an episode counts as failed. Its row has no score, every report names it, and the next
-`waggle eval` plays it again.
+with a score: that of private proposals. If the share of failed calls exceeds a limit, 20 % unless
+the law sets another, the episode counts as failed. Its row has no score, every report names it, and
+the next `waggle eval` plays it again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from waggle.core.protocols import Law
 
 MAX_FAILED = 0.2
-"""Share of failed calls above which an episode is no result, unless its law says another."""
+"""Share of failed calls above which an episode counts as failed, unless its law sets another."""
 
 
 def share_failed(counters: Mapping[str, int], whose: str = "") -> float:
@@ -23,9 +23,9 @@ def share_failed(counters: Mapping[str, int], whose: str = "") -> float:
 
 
 def why_failed(law: Law | None, counters: Mapping[str, int]) -> str:
-    """Say in one line why an episode is no result; empty if it is one.
+    """Return in one line why an episode counts as failed; empty if it does not.
 
-    The law that played it, where it is at hand, knows its own limit and what went wrong.
+    The law that played it, if given, provides its limit and the last error.
     """
     if share_failed(counters, "worker.") > MAX_FAILED:
         return (

@@ -1,10 +1,10 @@
-"""Recipes of fitting: the development cases that a learned peer is trained on.
+"""Fitting recipes: the development cases that a learned peer is trained on.
 
     tasks = ["silo/*"]
     n = [16, 32, 64]
     seeds = { start = 20000, count = 40 }
 
-`steps` may shorten a method's own training, of all substrates or by their names. Evaluation and
+`steps` may shorten a method's training, for all substrates or by substrate name. Evaluation and
 training seeds of laws are refused. The utility of a SwarmBench episode is its normalized score.
 """
 
@@ -27,21 +27,21 @@ _Steps = Annotated[int, Field(ge=1)]
 
 
 class FitRecipe(BaseModel):
-    """What a method is fitted to."""
+    """The cases that a method is fitted to."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
 
     tasks: Annotated[list[str], Field(min_length=1)]
-    """Task names; `silo/*` takes all of them."""
+    """Task names; `silo/*` selects all tasks of `silo`."""
     n: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)]
     """Population sizes."""
     seeds: Seeds
-    """A run of development seeds."""
+    """A range of development seeds."""
     steps: _Steps | dict[str, _Steps] | None = None
-    """Steps of every population, or by substrate; the method's own number if unset."""
+    """Steps for every population, or by substrate; the method's default if unset."""
 
     def cases(self) -> list[Case]:
-        """Return all cases, of one size after another."""
+        """Return all cases, grouped by size."""
         drawn = range(self.seeds.start, self.seeds.start + self.seeds.count)
         tasks = tasks_of(self.tasks)
         return [
@@ -53,7 +53,7 @@ class FitRecipe(BaseModel):
 
 
 def load(path: Path) -> FitRecipe:
-    """Read a recipe of fitting; an error names the wrong field in one line."""
+    """Read a fitting recipe; an error names the wrong field in one line."""
     try:
         return FitRecipe.model_validate(read_file(path))
     except ValidationError as error:

@@ -1,17 +1,16 @@
-"""Rows that were played elsewhere, taken into a run directory.
+"""Merge rows that were played elsewhere into a run directory.
 
     waggle eval recipes/tables/primary.toml --merge elsewhere/primary
 
 A row is taken if its cell is in the plan and has no finished row here, with the record of its
-episode where one was kept; rows of other plans are left out. The id of a cell decides, whatever a
-recipe calls the method. A cell that both sides have must have come out alike and a method's rows
-must be of the same weights, otherwise nothing is taken; with `--again` the rows from there replace
-those here:
+episode if one was kept; rows of other plans are left out. Cells are matched by id, whatever a
+recipe calls the method. If the two rows of a cell differ, or a method's rows would be of several
+weights, nothing is taken; with `--again` the rows from there replace those here:
 
     waggle eval recipes/tables/primary.toml --methods nano --again --merge elsewhere/primary
 
-Rows are not believed: those with a record are measured again, of the rules' rows some are played
-again, and one that is not what its cell gives refuses them all.
+Rows are not trusted: those with a record are recomputed from it, and a sample of the rows of rules
+is played again. If one row does not match its cell, all are refused.
 """
 
 from __future__ import annotations
@@ -33,34 +32,34 @@ from waggle.evaluate.rows import Row, RowFile, alike, finished_rows, row_of, suc
 from waggle.runtime.records import read
 
 DRAWN = 8
-"""Rows of rules without a record that are played again, beside the best of every task."""
+"""Number of rows of rules without a record to play again, besides the best of every task."""
 SHARES = ("silo", "agentsnet")
 """Substrates whose score is a share."""
 
 
 class MergeReport(NamedTuple):
-    """What a merge did with the rows of one folder."""
+    """The row counts of one merge."""
 
     taken: int
     known: int
     foreign: int
-    """Rows whose cells are not in the plan; rows of failed cells are not looked at."""
+    """Rows whose cells are not in the plan; rows of failed cells are ignored."""
     older: int = 0
-    """Rows that stay although others of their method were replaced: perhaps of an older law."""
+    """Rows that stay although others of their method were replaced; possibly of an older law."""
 
 
 _Digests: TypeAlias = Mapping[str, set[str]]
-"""The weights that played the rows of each method."""
+"""The digests of the weights that played each method's rows."""
 
 
 def merge(plan: Sequence[Cell], folder: Path, other: Path, *, again: bool = False) -> MergeReport:
-    """Take the rows of another run directory that the plan asks for, in the order of the plan.
+    """Copy the rows of the plan from another run directory, in the order of the plan.
 
-    With `again`, rows that came out differently or that other weights played replace those here.
+    With `again`, rows that differ or that other weights played replace those here.
 
     Raises:
-        RecordError: if a cell that both have came out differently, or if rows of a method would be
-            of several laws, naming it.
+        RecordError: if the two rows of a cell differ, or if the rows of a method would be of
+            several laws; the message names it.
     """
     wanted = {cell.key: cell for cell in plan}
     here = {key: row for key, row in finished_rows(folder).items() if key in wanted}
@@ -98,9 +97,9 @@ def merge(plan: Sequence[Cell], folder: Path, other: Path, *, again: bool = Fals
 
 
 def _sources(wanted: Iterable[Key], theirs: Mapping[Key, Row], other: Path) -> dict[Key, Key]:
-    """Return which row there belongs to each cell: of its own method, else of any with its id.
+    """Return the key in `theirs` of each cell's row: of the same method, else of any with its id.
 
-    A cell that several other methods have is refused if it came out differently.
+    A cell that several other methods have is refused if their rows differ.
     """
     by_id: dict[str, list[Key]] = {}
     for key in theirs:
@@ -123,21 +122,21 @@ def _sources(wanted: Iterable[Key], theirs: Mapping[Key, Row], other: Path) -> d
 
 
 def _record(cell: Cell, key: Key, other: Path) -> Path:
-    """Return where the record of a row lies there, if it was kept."""
+    """Return the path of a row's record in `other`; the file exists only if it was kept."""
     return record_path(other / RECORDS, msgspec.structs.replace(cell, method=key[0]))
 
 
 def _require_honest(
     wanted: Mapping[Key, Cell], taken: Mapping[Key, Row], records: Mapping[Key, Path], other: Path
 ) -> None:
-    """Compute rows again before they are taken.
+    """Verify rows before they are taken.
 
-    Every row is compared with its record where one was kept. Of rows of rules without one, the best
-    of every task and some others are played again. Rows of models without a record are taken at
-    their word, within what a share can be.
+    Every row is compared with its record if one was kept. Of the rows of rules without a record,
+    the best of every task and a sample of others are played again. Rows of models without a record
+    are accepted, if a score that is a share lies in 0 to 1.
 
     Raises:
-        RecordError: naming the first row that is not what its cell gives.
+        RecordError: if a row does not match its cell; the message names the first.
     """
     alone = {}
     for key, row in taken.items():
@@ -177,7 +176,7 @@ def _methods(keys: Iterable[Key]) -> set[str]:
 
 
 def _differ(one: Row, two: Row) -> bool:
-    """Whether two rows of a cell are of two episodes, or of two laws as far as they are known."""
+    """Return whether two rows of a cell differ in their episode or, if known, their weights."""
     return not alike(one, two) or not same_weights(one.digest, two.digest)
 
 
@@ -190,7 +189,7 @@ def _digests(rows: Iterable[Row]) -> dict[str, set[str]]:
 
 
 def _describe(mixed: Sequence[str], mine: _Digests, new: _Digests, taken: Mapping[Key, Row]) -> str:
-    """Say in one line which rows would lie beside rows of another law."""
+    """Return one line that names the rows that would be mixed with rows of another law."""
     method, weights = mixed[0], listed(sorted(new[mixed[0]]))
     rows = sum(row.method == method and bool(row.digest) for row in taken.values())
     here = listed(sorted(mine.get(method, ())))
@@ -207,7 +206,7 @@ def _name(row: Row) -> str:
 
 
 def _take_record(cell: Cell, here: Path, source: Path, replaced: bool) -> None:
-    """Copy the record of a cell; the record of an episode that is replaced goes."""
+    """Copy the record of a cell; remove the record of a replaced episode."""
     if replaced:
         record_path(here, cell).unlink(missing_ok=True)
     if source.is_file():

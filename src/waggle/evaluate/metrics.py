@@ -2,7 +2,7 @@
 
     waggle list metrics
 
-None where a metric is not defined for the episode; knows nothing of laws or substrates.
+A metric is None where it is not defined for the episode. It does not depend on laws or substrates.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ score = Metric("score", _score("score"), unit="native")
 strict = Metric("strict", _score("strict"), unit="0 or 1")
 """Whether everything was right: strict S on Silo, solved on AgentsNet."""
 honest = Metric("honest", _score("honest"), unit="mean share")
-"""Mean success of the honest nodes, where some are Byzantine and success is a node's own.
+"""Mean success of the honest nodes, where some are Byzantine and success is defined per node.
 
-On AgentsNet it is a mean of parts of the soft score. All parts average to the score; those of some
-nodes need not, so it can lie a little above 1 or below 0."""
+On AgentsNet it is the mean of the honest nodes' parts of the soft score. Only the mean over all
+nodes is the score; this one can lie a little above 1 or below 0."""
 messages = Metric("messages", _per_agent("messages.delivered"), "lower", "delivered per agent")
 """Receiver-delivered messages per agent."""
 attempted = Metric("attempted", _per_agent("messages.attempted"), "lower", "sent per agent")
@@ -78,7 +78,7 @@ def _updates(episode: EpisodeRecord) -> Iterator[UpdateRecord]:
 
 @metric("recruitment", unit="events per episode")
 def recruitment(episode: EpisodeRecord) -> float | None:
-    """Executed Deposit or Relay writes, plus actions guided by a field the law chose to follow."""
+    """Count executed Deposit or Relay writes and actions guided by a field the law follows."""
     writes = sum(
         1 for u in _updates(episode) for w in u.writes if w.cause is None and not w.challenge
     )
@@ -90,7 +90,7 @@ def recruitment(episode: EpisodeRecord) -> float | None:
 
 @metric("readiness_to_commit", unit="events per episode")
 def readiness_to_commit(episode: EpisodeRecord) -> float | None:
-    """Transitions of a node from no commitment to one that its law chose."""
+    """Count the transitions of a node from no commitment to one that its law chose."""
     held: dict[int, str | None] = {}
     events = 0
     for update in _updates(episode):
@@ -103,6 +103,6 @@ def readiness_to_commit(episode: EpisodeRecord) -> float | None:
 
 @metric("decay_mass", unit="bins")
 def decay_mass(episode: EpisodeRecord) -> float | None:
-    """Fall of the swarm's trace mass from its peak to the end of the episode."""
+    """Return the fall of the swarm's trace mass from its peak to the end of the episode."""
     mass = [sum(m.novelty + m.support for m in r.field.values()) for r in episode.rounds]
     return float(max(mass) - mass[-1]) if mass else None

@@ -11,9 +11,9 @@ A recipe is a TOML file:
     n = [16, 32, 64]
     seeds = { start = 40000, count = 5 }
 
-Recipes that share their methods name a file of them: `methods_from = "methods.toml"`. The id of a
-cell is a digest of everything that determines its episode, so a finished cell is found again after
-the recipe has changed elsewhere, and in the run of another recipe.
+Recipes can share a file of methods: `methods_from = "methods.toml"`. The id of a cell is a digest
+of everything that determines its episode, so a finished cell is still recognised after other parts
+of the recipe have changed, and in the run of another recipe.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from waggle.runtime.switches import Switches
 from waggle.runtime.sync import native_order
 
 RUN_RECIPE = "recipe.json"
-"""The recipe in a run directory, with everything settled that it left open."""
+"""The recipe file in a run directory, with the defaults of the recipe filled in."""
 MAX_CELLS = 200_000
-"""A larger plan is taken for a mistake, and found out before any of it is made."""
+"""A larger plan is refused as a mistake, before any cell is created."""
 MAX_RECIPE = 4 << 20
-"""Bytes of a recipe file."""
+"""Maximum size of a recipe file in bytes."""
 Key: TypeAlias = tuple[str, str]
 """Method and id of a cell."""
 Keep: TypeAlias = bool | Literal["measures"]
-"""Whether records are kept, and whether whole."""
+"""Whether records are kept: no, whole, or only the part that tables read."""
 Line: TypeAlias = Annotated[str, Field(pattern=r"^[^\r\n]*$")]
 """Text of one line: in Markdown and LaTeX tables a line break would end a row."""
 Name: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=100)]
@@ -61,21 +61,21 @@ _STRICT = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
 
 
 class MethodSpec(BaseModel):
-    """A decision source and the runtime it is measured in."""
+    """A law and the runtime settings it is measured with."""
 
     model_config = _STRICT
 
     law: str
-    """A name of `waggle list laws`."""
+    """A law name, as listed by `waggle list laws`."""
     options: dict[str, Any] = {}
-    """The law's own options."""
+    """Options of the law."""
     order: Order = "shuffled"
     """How views list their records; the law's own order if unset."""
     engine: Literal["sync", "event"] = "sync"
     """The engine the episodes are played on."""
     shards: Annotated[int, Field(ge=0)] = 0
-    """Actors of Ray that the agents of one episode are dealt to; 0 plays it in one process. Rows do
-    not depend on it."""
+    """Ray actors that the agents of one episode are distributed over; 0 plays it in one process.
+    Rows do not depend on it."""
     switches: dict[str, Any] = {}
     """Ablations of the runtime."""
     perturbation: dict[str, Any] = {}
@@ -83,17 +83,17 @@ class MethodSpec(BaseModel):
     defence: dict[str, Any] = {}
     """Defences against Byzantine nodes."""
     worker: dict[str, Any] = {}
-    """Name, schedule, cache and options of the private workers; none are hired if empty."""
+    """Name, schedule, cache and options of the private workers; none are used if empty."""
     teacher: Line = "none"
-    """Who taught the law, by default as the law says; printed with every table."""
+    """The teacher of the law, by default as the law declares; printed with every table."""
     backbone: Line = "none"
-    """The model the law runs on, by default as the law says; printed with every table."""
+    """The model the law runs on, by default as the law declares; printed with every table."""
     label: Line = ""
-    """The name that tables print; the method's own if empty."""
+    """The name that tables print; the method's name if empty."""
     group: Line = ""
     """The heading under which tables list it."""
     ranked: bool = True
-    """Whether it takes part in ranks and marks; a teacher shown for reference does not."""
+    """Whether tables rank and mark the method; a teacher shown for reference is not ranked."""
 
     @property
     def altered(self) -> bool:
@@ -102,7 +102,7 @@ class MethodSpec(BaseModel):
 
 
 class Seeds(BaseModel):
-    """A run of consecutive seeds."""
+    """A range of consecutive seeds."""
 
     model_config = _STRICT
 
@@ -120,21 +120,21 @@ class Block(BaseModel):
     model_config = _STRICT
 
     methods: Annotated[list[str], _SOME]
-    """Names of the recipe's methods; `expert*` takes all that begin so."""
+    """Names of the recipe's methods; `expert*` selects all that start with `expert`."""
     tasks: Annotated[list[str], _SOME]
-    """Task names; `silo/*` takes all of them."""
+    """Task names; `silo/*` selects all tasks of `silo`."""
     n: Annotated[list[Annotated[int, Field(ge=1, le=1_000_000)]], _SOME]
     """Population sizes."""
     seeds: Annotated[_Run | _Listed, Discriminator(lambda v: "list" if isinstance(v, list) else "")]
-    """The seeds, listed or as a run."""
+    """The seeds, as a list or a range."""
     rounds: list[Annotated[int, Field(ge=1)]] = []
-    """Horizons; the tasks' own if empty."""
+    """Horizons in rounds; the tasks' default horizons if empty."""
     shock: bool = False
     """Whether late counterevidence is injected."""
     options: dict[str, dict[str, Any]] = {}
     """Options by substrate, e.g. { silo = { regime = "ports" } }."""
     vary: dict[str, dict[str, Annotated[list[Any], _SOME]]] = {}
-    """Options by substrate of which every combination is played."""
+    """Lists of option values by substrate; every combination is played."""
 
 
 class Recipe(BaseModel):
@@ -152,12 +152,12 @@ class Recipe(BaseModel):
     figures: list[str] = []
     """Figures of the report."""
     reference: list[str] = []
-    """Methods whose paired differences are shown: the first of them that has rows."""
+    """Reference methods of paired differences; the first one that has rows is used."""
     source: str = ""
-    """The recipe file, as it was named; printed as the command of every table."""
+    """The path of the recipe file as it was given; printed in the command of every table."""
     keep: Keep = False
-    """Whether episode records are kept beside the rows: `true`, or `"measures"` for what tables
-    read of them, a tenth of the bytes. `waggle eval --keep` keeps them whole."""
+    """Whether episode records are kept beside the rows: `true` keeps them whole, `"measures"` only
+    what tables read, a tenth of the bytes. `waggle eval --keep` keeps them whole."""
 
 
 class Cell(msgspec.Struct, frozen=True, dict=True):
@@ -177,24 +177,24 @@ class Cell(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def key(self) -> Key:
-        """What its row is found by: method and id."""
+        """The key of its row: method and id."""
         return self.method, self.id
 
     @cached_property
     def id(self) -> str:
-        """Sixteen hex digits that name everything that determines the episode."""
+        """Sixteen hex digits: a digest of everything that determines the episode."""
         named = msgspec.to_builtins(self).items()
         parts = {k: v for k, v in named if k not in ("method", "shards")}
-        # Where answers are kept does not change them.
+        # The location of the answer cache does not change the answers.
         parts["worker"] = {k: v for k, v in parts["worker"].items() if k != "cache"}
-        for name in ("worker", "defence"):  # ids of episodes without them are older than they are
+        for name in ("worker", "defence"):  # left out if empty: such ids predate these fields
             if not parts[name]:
                 del parts[name]
         return f"{derive(0, 'cell', msgspec.json.encode(parts, order='sorted').decode()):016x}"
 
 
 def load(path: Path) -> Recipe:
-    """Read a recipe file; a mistake in it is told in one line that names the field and the fix."""
+    """Read a recipe file; a mistake raises a one-line error that names the field and the fix."""
     data = read_file(path)
     if "backbone" in data:
         raise ConfigError(f"{path} is a recipe of training; use `waggle train {path}`")
@@ -227,9 +227,9 @@ def load(path: Path) -> Recipe:
 
 
 def with_worker(recipe: Recipe, hired: Mapping[str, Any]) -> Recipe:
-    """Return a recipe in which another worker is hired, under the schedules that it has.
+    """Return the recipe with its private workers replaced; worker schedules are kept.
 
-    Methods that differed in their workers alone are played once, under the first one's name.
+    Methods that differed only in their workers are played once, under the name of the first.
     """
     if not any(spec.worker for spec in recipe.methods.values()):
         raise ConfigError("--worker: no method of the recipe has private workers; leave it out")
@@ -250,13 +250,13 @@ def with_worker(recipe: Recipe, hired: Mapping[str, Any]) -> Recipe:
 
 
 def _same_play(one: MethodSpec, two: MethodSpec) -> bool:
-    """Whether two methods differ in nothing but what tables print."""
+    """Return whether two methods with workers differ only in what tables print."""
     printed = {"label", "group", "ranked"}
     return bool(one.worker) and one.model_dump(exclude=printed) == two.model_dump(exclude=printed)
 
 
 def load_run(folder: Path) -> Recipe:
-    """Read the recipe that a run directory keeps; any other folder is refused."""
+    """Read the recipe of a run directory; refuse any other folder."""
     copy = folder / RUN_RECIPE
     if not copy.exists():
         raise ConfigError(f"{folder} holds no {RUN_RECIPE}; name a run directory of `waggle eval`")
@@ -264,13 +264,13 @@ def load_run(folder: Path) -> Recipe:
 
 
 def write_run(folder: Path, recipe: Recipe) -> None:
-    """Make a run directory and write the settled recipe into it."""
+    """Create a run directory and write the recipe into it, with its defaults filled in."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / RUN_RECIPE).write_text(recipe.model_dump_json(indent=1), encoding="utf-8")
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """Read a TOML file, or the JSON that a run directory keeps of its recipe."""
+    """Read a recipe in TOML, or the JSON copy of it in a run directory."""
     try:
         if path.stat().st_size > MAX_RECIPE:
             raise ConfigError(f"{path} has over {MAX_RECIPE >> 20} MiB; name a recipe file")
@@ -287,13 +287,13 @@ def read_file(path: Path) -> dict[str, Any]:
 
 
 def settled(spec: MethodSpec) -> MethodSpec:
-    """Take what the recipe leaves open from the law itself: canon order, teacher, backbone."""
+    """Fill in what the recipe leaves unset from the law itself: order, teacher, backbone."""
     unset = {"order", "teacher", "backbone"} - spec.model_fields_set
     if not unset:
         return spec
     try:
         law = plugins.get_law(spec.law, **spec.options)
-    except WaggleError:  # playing it will say so; a report needs no law
+    except WaggleError:  # playing it reports the error; a report needs no law
         return spec
     own = {"order": native_order(law), **{k: getattr(law, k, "none") for k in unset - {"order"}}}
     return spec.model_copy(update={name: own[name] for name in unset})
@@ -302,8 +302,8 @@ def settled(spec: MethodSpec) -> MethodSpec:
 def cells(recipe: Recipe, played: Sequence[plugins.Task] = ()) -> list[Cell]:
     """Return the cells of a recipe, without repeats, in a stable order.
 
-    An unknown method, task or setting is refused. Tasks that were played are known, too: a report
-    needs no plug-in.
+    An unknown method, task or setting is refused. Tasks in `played` count as known, so that a
+    report needs no plug-in.
     """
     found: dict[Key, Cell] = {}
     blocks = [(block, tasks_of(block.tasks, played)) for block in recipe.blocks]
@@ -323,7 +323,7 @@ def cells(recipe: Recipe, played: Sequence[plugins.Task] = ()) -> list[Cell]:
 
 
 def _count(block: Block, tasks: Sequence[plugins.Task]) -> int:
-    """Return how many cells a block asks for, repeats included, without making one."""
+    """Return the number of cells of a block, repeats included, without creating them."""
     seeds = len(block.seeds) if isinstance(block.seeds, list) else block.seeds.count
     each = len(block.methods) * len(block.n) * max(1, len(block.rounds)) * seeds
     varied = (block.vary.get(task.substrate, {}).values() for task in tasks)
@@ -331,7 +331,7 @@ def _count(block: Block, tasks: Sequence[plugins.Task]) -> int:
 
 
 def _named(patterns: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Return the methods that names and patterns stand for; a name that is unknown stays."""
+    """Return the methods that match names and patterns; keep unknown names."""
     chosen: dict[str, None] = {}
     for pattern in patterns:
         matched = [name for name in known if fnmatchcase(name, pattern)]
@@ -342,7 +342,7 @@ def _named(patterns: Sequence[str], known: Sequence[str]) -> list[str]:
 
 
 def called(recipe: Recipe, names: Iterable[str]) -> dict[str, str]:
-    """Return what people call methods: the label, or the name where two would be called alike."""
+    """Return display names of methods: the label, or the name where two labels are equal."""
     labels = {name: recipe.methods[name].label or name for name in names}
     counts = Counter(labels.values())
     return {name: text if counts[text] == 1 else name for name, text in labels.items()}
@@ -356,7 +356,7 @@ def _method(recipe: Recipe, name: str) -> MethodSpec:
 
 
 def tasks_of(patterns: Sequence[str], played: Sequence[plugins.Task] = ()) -> list[plugins.Task]:
-    """Return the tasks that names and patterns such as `silo/*` stand for."""
+    """Return the tasks that match names and patterns such as `silo/*`."""
     chosen: dict[plugins.Task, None] = {}
     here = set(plugins.names("substrate"))
     elsewhere = [task for task in dict.fromkeys(played) if task.substrate not in here]
@@ -374,7 +374,7 @@ def tasks_of(patterns: Sequence[str], played: Sequence[plugins.Task] = ()) -> li
 
 
 def _check_options(block: Block, substrates: list[str]) -> None:
-    """Refuse options of substrates that the block does not play: they would change nothing."""
+    """Refuse options of substrates that the block does not play, as they have no effect."""
     for name in (*block.options, *block.vary):
         if name not in substrates:
             raise ConfigError(
@@ -404,7 +404,7 @@ def _options(block: Block, substrate: str) -> Iterator[dict[str, Any]]:
 
 
 def _check_method(name: str, spec: MethodSpec) -> None:
-    """Refuse settings of the runtime that it does not have, or that exclude one another."""
+    """Refuse runtime settings that do not exist or that exclude one another."""
     groups: dict[str, tuple[Mapping[str, Any], type[msgspec.Struct]]] = {
         "switches": (spec.switches, Switches),
         "perturbation": (spec.perturbation, Perturbation),

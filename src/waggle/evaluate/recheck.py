@@ -1,9 +1,9 @@
-"""Rows of rules checked against today's code: some of their cells are played again.
+"""Check rows of rules against the current code: play a sample of their cells again.
 
-Rows of laws with weights name the weights that played them. Rows of rules name nothing, since all
-code changes with every commit; instead some cells are played and compared with their rows. Cells
-are drawn evenly over methods, substrates and populations; the draw depends on the plan, the rows
-and the number asked for alone. Nothing is written.
+Rows of laws with weights store a digest of the weights. Rows of rules store none, since all code
+changes with every commit; instead a sample of cells is played and compared with their rows. Cells
+are drawn evenly over methods, substrates and populations; the sample depends only on the plan, the
+rows and the requested number. Nothing is written.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from waggle.evaluate.plan import Cell, Key
 from waggle.evaluate.rows import Row, failed_row
 
 MODEL_COUNTERS = ("calls", "tokens.input")
-"""Counters of episodes in which a model was called, here or at an endpoint."""
+"""Counters that are positive if a model was called, in this process or at an endpoint."""
 
 
 class Recheck(NamedTuple):
@@ -28,11 +28,11 @@ class Recheck(NamedTuple):
 
     cell: Cell
     differs: tuple[str, ...]
-    """What came out differently: its name, the value in the row and the value now."""
+    """The differences, each with its name, the value in the row and the new value."""
 
 
 def rules(plan: Sequence[Cell], here: Mapping[Key, Row]) -> list[Cell]:
-    """Return the finished cells in which no model was called, as their rows tell."""
+    """Return the finished cells in which no model was called, according to their rows."""
     found = ((cell, here.get(cell.key)) for cell in plan)
     return [cell for cell, row in found if row is not None and not _called_a_model(row)]
 
@@ -42,7 +42,7 @@ def _called_a_model(row: Row) -> bool:
 
 
 def drawn(cells: Sequence[Cell], count: int) -> list[Cell]:
-    """Return so many cells, in turn from every method, substrate and population."""
+    """Return `count` cells, taken in turn from every method, substrate and population."""
     groups: dict[Any, list[Cell]] = {}
     for cell in sorted(cells, key=lambda cell: derive(0, "recheck", cell.method, cell.id)):
         groups.setdefault((cell.method, cell.case.substrate, cell.case.n), []).append(cell)
@@ -53,14 +53,14 @@ def drawn(cells: Sequence[Cell], count: int) -> list[Cell]:
 def recheck(
     cells: Sequence[Cell], here: Mapping[Key, Row], executor: Executor
 ) -> Iterator[Recheck]:
-    """Play cells again and compare them with their rows, as they end."""
+    """Play cells again and yield the comparisons with their rows as they finish."""
     known = {cell.key: cell for cell in cells}
     for row in executor.map(_play, cells):
         yield Recheck(known[row.key], tuple(_differences(here[row.key], row)))
 
 
 def _play(cell: Cell) -> Row:
-    """Play a cell; a law that can no longer be made fails its own rows and no others."""
+    """Play a cell; a law that cannot be created fails only its own rows."""
     try:
         return play_cell((cell, None))
     except WaggleError as error:
@@ -68,7 +68,7 @@ def _play(cell: Cell) -> Row:
 
 
 def _differences(then: Row, now: Row) -> Iterator[str]:
-    """Compare two rows; a score or metric that only one of them has is no difference."""
+    """Yield the differences of two rows; ignore scores and metrics that only one of them has."""
     if now.error:
         yield f"failed now: {now.error}"
         return

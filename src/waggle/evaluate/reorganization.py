@@ -1,10 +1,10 @@
 """Reorganization after late counterevidence: metrics of a record, and its course round by round.
 
 The metrics (App. "Primary Factorial") are pure functions of a record and None without an injection.
-Recovery asks for the whole loop: nodes committed to the refuted claim reopen through verified
+Recovery requires the whole loop: nodes committed to the refuted claim reopen through verified
 conflict, a replacement is synthesized, and the new claim ends ahead of the old one. Event recovery
-is the paper's wording (at least one node reopens). Outcome recovery looks at shares alone, so that
-no ablation fails it by definition.
+follows the paper's wording (at least one node reopens). Outcome recovery depends on shares alone,
+so that no ablation fails it by definition.
 
 `course` goes into the row of every episode with an injection, so that process tables and figures
 (App. "Mechanism Measurements") need no record.
@@ -23,7 +23,7 @@ from waggle.plugins import metric
 
 Course: TypeAlias = Mapping[str, Sequence[float]]
 _DIGITS = 4
-"""Digits a row keeps of a series; a hundred rounds then take a few kilobytes."""
+"""Decimal digits of a series in a row; a hundred rounds then take a few kilobytes."""
 _SINGLE = ("injection", "holders", "cleared")
 _SERIES = ("old", "new", "none", "challenge", "synthesize", "reopened", "mass", "stale", "conflict",
            "attempted", "delivered")  # fmt: skip
@@ -39,7 +39,7 @@ class Shares(NamedTuple):
 
 
 def _is_new(episode: EpisodeRecord, claim: str | None) -> bool:
-    """Whether the counterevidence names a claim as new or, if it names none, does not refute it."""
+    """Return whether a claim is listed as new or, if none is listed, is not refuted."""
     shock = episode.shock
     if shock is None or claim is None or claim in shock.old_claims:
         return False
@@ -63,7 +63,7 @@ def shares(episode: EpisodeRecord) -> list[Shares]:
 
 
 def _after(episode: EpisodeRecord) -> tuple[RoundRecord, ...]:
-    """Return the rounds from the injection on; none without one."""
+    """Return the rounds from the injection on; empty without an injection."""
     return () if episode.shock is None else episode.rounds[episode.shock.round :]
 
 
@@ -85,7 +85,7 @@ def reopened_after(episode: EpisodeRecord) -> set[int]:
 
 
 def _synthesized(episode: EpisodeRecord, update: UpdateRecord) -> bool:
-    """Whether an update takes effect and commits its node to a claim of the new evidence."""
+    """Return whether an update takes effect and commits to a claim of the new evidence."""
     effective = update.bottom is None and update.decision.commit is not None
     return effective and _is_new(episode, update.claim)
 
@@ -101,7 +101,7 @@ def _new_ahead(episode: EpisodeRecord) -> bool:
 
 @metric("recovery", unit="0 or 1")
 def recovery(episode: EpisodeRecord) -> float | None:
-    """Half of those committed to the old claim reopen, a replacement forms, the new ends ahead."""
+    """Return 1 if half of the old claim's holders reopen and a replacement forms and ends ahead."""
     if episode.shock is None:
         return None
     before = committed_before(episode)
@@ -111,7 +111,7 @@ def recovery(episode: EpisodeRecord) -> float | None:
 
 @metric("event_recovery", unit="0 or 1")
 def event_recovery(episode: EpisodeRecord) -> float | None:
-    """At least one node reopens through verified conflict and a replacement is synthesized."""
+    """Return 1 if a node reopens through verified conflict and a replacement is synthesized."""
     if episode.shock is None:
         return None
     return float(bool(reopened_after(episode)) and _replaced(episode))
@@ -119,13 +119,13 @@ def event_recovery(episode: EpisodeRecord) -> float | None:
 
 @metric("outcome_recovery", unit="0 or 1")
 def outcome_recovery(episode: EpisodeRecord) -> float | None:
-    """The new claim's share ends above the old one's, however that came about."""
+    """Return 1 if the new claim's share ends above the old one's, for any reason."""
     return None if episode.shock is None else float(_new_ahead(episode))
 
 
 @metric("resynthesis_latency", better="lower", unit="round-equivalents")
 def resynthesis_latency(episode: EpisodeRecord) -> float | None:
-    """Completed local updates from injection to the first replacement, divided by N."""
+    """Return the completed local updates from injection to the first replacement, divided by N."""
     done = 0
     for entry in _after(episode):
         done += sum(update.bottom is None for update in entry.updates)
@@ -136,7 +136,7 @@ def resynthesis_latency(episode: EpisodeRecord) -> float | None:
 
 @metric("half_latency", better="lower", unit="rounds")
 def half_latency(episode: EpisodeRecord) -> float | None:
-    """Rounds from injection until half of the swarm holds a claim of the new evidence."""
+    """Return the rounds from injection until half the swarm holds a claim of the new evidence."""
     if episode.shock is None:
         return None
     start = episode.shock.round
@@ -146,7 +146,7 @@ def half_latency(episode: EpisodeRecord) -> float | None:
 
 @metric("stale_auc", better="lower", unit="trace mass per agent x rounds")
 def stale_auc(episode: EpisodeRecord) -> float | None:
-    """Area under the mass that still supports a refuted claim, after the injection."""
+    """Return the area under the trace mass that supports a refuted claim after the injection."""
     if episode.shock is None:
         return None
     return sum(_mass(entry, episode.shock.old_claims) for entry in _after(episode)) / (
@@ -156,27 +156,27 @@ def stale_auc(episode: EpisodeRecord) -> float | None:
 
 @metric("post_messages", better="lower", unit="delivered per agent")
 def post_messages(episode: EpisodeRecord) -> float | None:
-    """Messages per agent delivered from the injection on."""
+    """Return the messages per agent delivered from the injection on."""
     if episode.shock is None:
         return None
     return sum(entry.delivered for entry in _after(episode)) / episode.header.case.n
 
 
 def _mass(entry: RoundRecord, claims: Iterable[str]) -> int:
-    """Return the trace mass that supports some claims after a round."""
+    """Return the trace mass that supports the given claims after a round."""
     return sum(m.novelty + m.support for claim, m in entry.field.items() if claim in claims)
 
 
 def activity(entry: RoundRecord, mode: str) -> int:
-    """Return how many updates of a round take effect in one mode."""
+    """Return how many updates of a round take effect in the given mode."""
     return sum(u.bottom is None and u.mode == mode for u in entry.updates)
 
 
 def course(episode: EpisodeRecord) -> Course:
     """Return the episode round by round: shares, activity, field mass and traffic per agent.
 
-    `injection` holds the one round of the counterevidence, `holders` the share of agents that hold
-    a refuted claim then, `cleared` the share of all agents that held one and reopened through
+    `injection` holds the round of the counterevidence, `holders` the share of agents that hold a
+    refuted claim at that time, `cleared` the share of all agents that held one and reopened through
     verified conflict. Empty without an injection.
     """
     shock, n = episode.shock, episode.header.case.n
@@ -210,7 +210,7 @@ def course(episode: EpisodeRecord) -> Course:
 
 
 def sound(course: Course) -> bool:
-    """Whether a course has everything that tables and figures read, each of the right length."""
+    """Return whether a course has all series that tables and figures read, of matching length."""
     single = [course.get(name, ()) for name in _SINGLE]
     series = [course.get(name, ()) for name in _SERIES]
     rounds = len(series[0])
@@ -219,7 +219,7 @@ def sound(course: Course) -> bool:
 
 
 def after(course: Course, name: str) -> float | None:
-    """Return the sum of a series from the injection on; None where there is none."""
+    """Return the sum of a series from the injection on; None if the course lacks it."""
     if name not in course:
         return None
     return fsum(course[name][int(course["injection"][0]) :])
@@ -228,7 +228,8 @@ def after(course: Course, name: str) -> float | None:
 def takeover(course: Course) -> float | None:
     """Return the rounds from the injection until the new claim first leads; None if it never does.
 
-    Unlike the first replacement, it waits for the swarm, so it shows how long the old field lasts.
+    Unlike the first replacement, it depends on the whole swarm and shows how long the old field
+    lasts.
     """
     if "injection" not in course:
         return None
@@ -238,7 +239,7 @@ def takeover(course: Course) -> float | None:
 
 
 def remaining(course: Course, rounds: int) -> float | None:
-    """Return the old claim's share so many rounds after the injection, or at an earlier end."""
+    """Return the old claim's share after `rounds` rounds from the injection, or at the end."""
     if "injection" not in course:
         return None
     old = course["old"]
@@ -246,7 +247,7 @@ def remaining(course: Course, rounds: int) -> float | None:
 
 
 def around(courses: Iterable[Course], name: str, first: int, last: int) -> list[float | None]:
-    """Return the mean of a series at rounds relative to the injection, where courses have it."""
+    """Return the mean series, over the courses that have it, by round relative to the injection."""
     values: dict[int, list[float]] = defaultdict(list)
     for each in courses:
         if name in each:

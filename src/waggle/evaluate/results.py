@@ -1,4 +1,4 @@
-"""Files of results that lie beside rows: JSON objects, read with distrust."""
+"""Result files beside the rows: JSON objects, validated when read."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 from waggle.core.errors import ConfigError
 
 MAX_BYTES = 64 << 20
-"""A diagnosis holds a value and a name for every view and transition: some hundred kilobytes."""
+"""A diagnosis holds a value and a name per view and transition: a few hundred kilobytes."""
 
 
 def read_result(path: Path, what: str) -> dict[str, Any]:
-    """Return the object in a file; what could not be measured is NaN there.
+    """Return the object in a file; values that could not be measured are NaN.
 
     Raises:
-        ConfigError: if the file holds none, saying what it should hold.
+        ConfigError: if the file holds no object; the message states what it should hold.
     """
     try:
         if path.stat().st_size > MAX_BYTES:

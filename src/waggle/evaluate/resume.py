@@ -1,9 +1,9 @@
-"""Which finished rows still count when a plan is played on.
+"""Decide which finished rows still count when a plan is resumed.
 
 A law that was trained again keeps its name and its cells keep their ids: only the digest in a row
-tells the two laws apart. Rows whose digest is not the law's present one are stale, and a method is
-not continued beside stale rows unasked. Rows without a digest, of rules and of early runs, count as
-finished. Digests decide only where both sides are known.
+distinguishes the two laws. Rows whose digest differs from the law's current one are stale, and a
+method with stale rows is not continued unless requested. Rows without a digest, of rules and of
+early runs, count as finished. Digests are compared only where both are known.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from waggle.laws.digest import digest_of
 
 
 class FinishedRows(NamedTuple):
-    """The finished rows of a method beside the weights its law has now."""
+    """The weights of a method's finished rows and the current weights of its law."""
 
     method: str
     now: str
     """Digest of the law's weights; empty for rules and where it is not known."""
     digests: Mapping[str, int]
-    """How many rows have each digest; rows without one are under the empty text."""
+    """Number of rows by digest; rows without one are counted under the empty string."""
 
     @property
     def stale(self) -> int:
-        """Rows that other weights played."""
+        """The number of rows that other weights played."""
         return sum(k for each, k in self.digests.items() if self.now and each not in ("", self.now))
 
 
 def compare(
     cells: Iterable[Cell], here: Mapping[Key, Row], width: int | None = None
 ) -> list[FinishedRows]:
-    """Return which weights played the finished rows of every method that names some.
+    """Return the weights of the finished rows of every method whose rows have a digest.
 
-    Laws are made with the batch size that they will play with.
+    Laws are created with the batch size that they will play with.
     """
     counts: dict[str, Counter[str]] = {}
     first: dict[str, Cell] = {}
@@ -56,7 +56,7 @@ def compare(
 
 
 def _digest_now(cell: Cell, width: int | None) -> str:
-    """Return the digest of a cell's law; empty where it cannot be made."""
+    """Return the digest of a cell's law; empty if the law cannot be created."""
     try:
         return digest_of(law_of(cell.law, options_of(cell, width)))
     except WaggleError:
@@ -64,7 +64,7 @@ def _digest_now(cell: Cell, width: int | None) -> str:
 
 
 def stale_methods(played: Iterable[FinishedRows]) -> list[tuple[list[str], str]]:
-    """Return the methods that are not continued and the reason, once for those of one law."""
+    """Return the methods that are not continued and the reason, grouped by law."""
     groups: dict[str, list[FinishedRows]] = {}
     for each in played:
         if each.stale:
@@ -83,11 +83,11 @@ def _reason(own: Sequence[FinishedRows]) -> str:
 
 
 def listed(digests: Sequence[str]) -> str:
-    """Write digests down, the first three of many."""
+    """Return digests as text, at most the first three."""
     more = f" and {len(digests) - 3} more" if len(digests) > 3 else ""
     return ", ".join(digests[:3]) + more
 
 
 def same_weights(*digests: str) -> bool:
-    """Whether digests are of one law, as far as they are known."""
+    """Return whether all known digests are of one law."""
     return len(set(digests) - {""}) <= 1

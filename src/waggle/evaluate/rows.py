@@ -1,7 +1,7 @@
-"""Tidy rows: one JSON line per finished cell, appended whole, read back with distrust.
+"""Tidy rows: one JSON line per finished cell, appended as a whole and validated when read.
 
 A row holds what tables need, so a report never runs a model; where records are kept, the runner
-measures the same rows from them. An archive (`waggle.evaluate.archive`) holds its rows compressed,
+computes the same rows from them. An archive (`waggle.evaluate.archive`) holds its rows compressed,
 one file for each method; it is read like a run directory and never appended to.
 """
 
@@ -27,16 +27,16 @@ from waggle.shared_folders import locked
 FILE = "rows.jsonl"
 _WRITER = "another `waggle eval`"
 PACKED, SUFFIX = "rows", ".jsonl.xz"
-"""Folder and ending of the compressed rows of an archive."""
+"""Folder and file suffix of the compressed rows of an archive."""
 MAX_PACKED = 640 << 20
-"""Bytes of memory that the rows of an archive may take; the largest here takes sixty million."""
+"""Maximum memory of an archive's rows in bytes; the largest archive takes sixty million."""
 MAX_LINE = 4 << 20
-"""Bytes of the longest row that is read; rows take a few thousand."""
+"""Maximum length of a row in bytes; rows take a few thousand."""
 Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{1,64}$")]
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """One finished episode; reports keep beside it what they ask of it again and again."""
+    """One finished episode; reports cache derived values on the object."""
 
     cell: str
     method: str
@@ -51,22 +51,22 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     metrics: Mapping[str, float | None]
     counters: Mapping[str, int]
     course: Course = {}
-    """Round by round, where counterevidence was injected (see `evaluate.reorganization`)."""
+    """Series by round, if counterevidence was injected (see `evaluate.reorganization`)."""
     error: str = ""
-    """Why the cell failed; it then has no scores, but may count what it cost."""
+    """Why the cell failed; the row then has no scores, but may have counters of its cost."""
     weights: Digest | msgspec.UnsetType = msgspec.UNSET
     """Digest of the weights that played it; absent for rules and in rows of early runs."""
     faults: Mapping[str, str] | msgspec.UnsetType = msgspec.UNSET
-    """Metrics that failed, and why; they are None in `metrics`, and the rest of the row counts."""
+    """Metrics that failed, and why; they are None in `metrics`; the rest of the row is valid."""
 
     @property
     def key(self) -> Key:
-        """What its cell is found by: method and id."""
+        """The key of its cell: method and id."""
         return self.method, self.cell
 
     @property
     def digest(self) -> str:
-        """The digest of its weights, empty where the row names none."""
+        """The digest of its weights; empty if the row has none."""
         return self.weights or ""
 
 
@@ -87,7 +87,7 @@ def row_of(cell: Cell, episode: EpisodeRecord, weights: str = "") -> Row:
 
 
 def failed_row(cell: Cell, reason: str, counters: Mapping[str, int] | None = None) -> Row:
-    """Return the row of a cell that could not be played, or whose episode is no result."""
+    """Return the row of a cell that could not be played or whose episode does not count."""
     return Row(
         **_case(cell), rounds=0, scores={}, metrics={}, counters=counters or {}, error=reason
     )
@@ -104,9 +104,9 @@ def _case(cell: Cell) -> dict[str, Any]:
 def measure(
     episode: EpisodeRecord, names: Iterable[str]
 ) -> tuple[dict[str, float | None], dict[str, str]]:
-    """Compute some metrics; return them, and why some failed: these are None.
+    """Compute the named metrics; return their values, and the errors of those that failed.
 
-    A broken metric loses nothing but itself.
+    A failed metric is None and does not affect the others.
     """
     found: dict[str, float | None] = {}
     faults: dict[str, str] = {}
@@ -123,10 +123,11 @@ def measure(
 
 
 def _number(name: str, value: object) -> float:
-    """Return a number that a substrate or a metric gave, in a form that a row can hold.
+    """Return the number of a substrate or a metric as a float that a row can hold.
 
     Raises:
-        ContractError: if it is none; a row that cannot be read back would spoil its run directory.
+        ContractError: if it is not a finite number; the row could not be read back, and its run
+            directory would be unusable.
     """
     if isinstance(value, SupportsFloat) and isfinite(value):
         return float(value)
@@ -134,7 +135,7 @@ def _number(name: str, value: object) -> float:
 
 
 def alike(one: Row, two: Row) -> bool:
-    """Whether two rows are of the same episode; model steps depend on what shared a batch."""
+    """Return whether two rows are of one episode; model steps, which vary by batch, are ignored."""
     counts = ({k: v for k, v in row.counters.items() if k != "model_steps"} for row in (one, two))
     return one.scores == two.scores and next(counts) == next(counts)
 
@@ -149,13 +150,13 @@ class RowFile:
         self._file = self.path.open("ab")
 
     def append(self, row: Row) -> None:
-        """Append one row and make it durable."""
+        """Append one row and sync the file to disk."""
         self._file.write(msgspec.json.encode(row) + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Close the file and let others write."""
+        """Close the file and release the lock."""
         try:
             self._file.close()
         finally:
@@ -169,9 +170,9 @@ def require_idle(folder: Path) -> None:
 
 
 def _mend_last_line(path: Path) -> None:
-    """Remove a last line that an interrupted run left unfinished, or add its missing line break.
+    """Remove an incomplete last line of an interrupted run, or add its missing line break.
 
-    Nothing before it is touched, so that no row is lost if this is interrupted as well.
+    Earlier lines are not touched, so that no row is lost if this is interrupted as well.
     """
     if not path.exists():
         return
@@ -186,26 +187,26 @@ def _mend_last_line(path: Path) -> None:
 
 
 def has_rows(folder: Path) -> bool:
-    """Whether a folder holds rows that can be appended to."""
+    """Return whether a folder holds rows that can be appended to."""
     return (folder / FILE).exists()
 
 
 def packed(folder: Path) -> list[Path]:
-    """Return the files of an archive, in order; none where the folder is no archive."""
+    """Return the row files of an archive, sorted; empty if the folder is not an archive."""
     return sorted((folder / PACKED).glob(f"*{SUFFIX}"))
 
 
 def finished_rows(folder: Path) -> dict[Key, Row]:
-    """Return the rows of a run directory that did not fail; none where nothing was played yet.
+    """Return the rows of a run directory that did not fail; empty if nothing was played yet.
 
     Raises:
-        RecordError: if a line is no row: what was played is then not to be played again unasked.
+        RecordError: if a line is not a row, so that finished cells are not silently replayed.
     """
     return succeeded(folder) if has_rows(folder) else {}
 
 
 def planned(recipe: Recipe, rows: Iterable[Row]) -> list[Cell]:
-    """Return the cells of a recipe; a world of a plug-in that is not here is known by its rows."""
+    """Return the cells of a recipe; tasks of a missing plug-in are taken from the rows."""
     return cells(recipe, [plugins.Task(row.substrate, row.task) for row in rows])
 
 
@@ -219,11 +220,11 @@ def succeeded(folder: Path) -> dict[Key, Row]:
 
 
 def read_rows(folder: Path, start: int = 0) -> list[Row]:
-    """Read the rows of a run directory or an archive; the last row of a cell and method counts.
+    """Read the rows of a run directory or an archive; the last row of each cell and method counts.
 
     Args:
         folder: the run directory.
-        start: byte at which to begin, the end of a row.
+        start: byte offset to start at, the end of a row.
 
     Raises:
         RecordError: if there are none, or a line is not a row.
@@ -245,7 +246,7 @@ def read_rows(folder: Path, start: int = 0) -> list[Row]:
 
 
 def _latest(path: Path, file: IO[bytes], found: dict[Key, Row], room: int) -> int:
-    """Add the rows of a file to those found; return what is left of an archive's room."""
+    """Add the rows of a file to `found`; return the memory left for an archive's rows."""
     lines = iter(lambda: file.readline(MAX_LINE + 1), b"")
     for number, line in enumerate(lines, 1):
         room -= memory_of(line) if path.suffix == ".xz" else 0
@@ -256,7 +257,7 @@ def _latest(path: Path, file: IO[bytes], found: dict[Key, Row], room: int) -> in
         if not line.strip():
             continue
         if not line.endswith(b"\n") and len(line) <= MAX_LINE and not _is_row(line):
-            break  # what an interrupted run was writing
+            break  # an incomplete line of an interrupted run
         try:
             row = _decode(line)
         except ValueError as error:
@@ -269,7 +270,7 @@ def _latest(path: Path, file: IO[bytes], found: dict[Key, Row], room: int) -> in
 
 
 def _is_row(line: bytes) -> bool:
-    """Whether a last line without a line break is a whole row."""
+    """Return whether a last line without a line break is a complete row."""
     try:
         _decode(line)
     except ValueError:
@@ -284,7 +285,7 @@ def _decode(line: bytes) -> Row:
     """Return the row of a line.
 
     Raises:
-        ValueError: why it is none, in one line.
+        ValueError: if it is not a row, with a one-line reason.
     """
     if len(line) > MAX_LINE:
         raise ValueError(f"over {MAX_LINE >> 20} MiB long")

@@ -1,8 +1,8 @@
-"""Run a plan: resumable, in this process, in many, on Ray, or in large batches.
+"""Run a plan, resumably: in this process, in several, on Ray, or in large batches.
 
 A finished cell is not played again; a failed one is tried once more, then reported, and the others
-go on. A law whose weights are absent may be left out, and so may one whose
-finished rows other weights played. What a cell gives does not depend on the executor.
+go on. A law may be left out if its weights are missing or differ from those that played its
+finished rows. The result of a cell does not depend on the executor.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ WIDTH = 256
 
 
 class Outcome(NamedTuple):
-    """What a run of a plan did."""
+    """The cell counts of one run of a plan."""
 
     played: int
     known: int
@@ -71,24 +71,24 @@ class _PlayOptions(NamedTuple):
     executor: Executor
     width: int
     processes: int
-    """Processes of batched laws; each has its own engine."""
+    """Worker processes for batched laws, each with its own engine."""
     records: RecordFolder | None
     folder: Path
     """The run directory."""
 
 
 def refuse(methods: Sequence[str], reason: object) -> NoReturn:
-    """End a run because of a law that cannot be played."""
+    """Raise the error that ends a run because a law cannot be played."""
     said = f"method {methods[0]!r}: {reason}"
     way = " Or" if said.endswith("?") else "; or"
     raise ConfigError(f"{said}{way} leave it out with --methods")
 
 
 def open_run(folder: Path, recipe: Recipe) -> Path:
-    """Make a run directory and write the settled recipe into it.
+    """Create a run directory and write the recipe into it, with its defaults filled in.
 
     Raises:
-        ConfigError: for an archive, or a run directory that another process writes to.
+        ConfigError: if the folder is an archive, or another process writes to it.
     """
     if packed(folder):
         raise ConfigError(
@@ -120,18 +120,18 @@ def run_plan(
         folder: the run directory.
         executor: where episodes of ordinary laws are played.
         keep: whether record files are kept beside the rows, whole or thin.
-        live: whether kept records can be looked at while they are played.
-        width: requests per batch for laws that want large batches, of their engine too; by
-            default 256 and the engine's own.
+        live: whether kept records can be watched while their episodes are played.
+        width: requests per batch for laws that want large batches, and the batch size of their
+            engine; by default 256 and the engine's default.
         processes: processes for such a law, each with its own engine.
         progress: called for every finished cell.
-        left_out: called for laws that cannot be loaded, or that have other weights than their
-            finished rows; by default such a law ends the run.
-        whole: the plan of which these cells are a part; its rows of the same methods count when
-            weights are compared.
+        left_out: called for laws that cannot be loaded, or whose weights differ from those of
+            their finished rows; by default such a law ends the run.
+        whole: the full plan that these cells are part of; its rows of the same methods are
+            included when weights are compared.
 
     Raises:
-        ConfigError: for a law that cannot be made, be loaded, or be continued.
+        ConfigError: if a law cannot be created, loaded or continued.
     """
     here = finished_rows(folder)
     todo = [cell for cell in plan if cell.key not in here]
@@ -161,13 +161,13 @@ def run_plan(
 
 
 def _same_methods(cells: Sequence[Cell], whole: Sequence[Cell]) -> list[Cell]:
-    """Return all planned cells of the methods of some."""
+    """Return the cells of `whole` whose methods occur in `cells`."""
     methods = {cell.method for cell in cells}
     return [cell for cell in whole if cell.method in methods]
 
 
 def _by_law(todo: Sequence[Cell], width: int | None) -> list[LawCells]:
-    """Gather cells by law, whole seeds first; every law is made before any is played."""
+    """Group cells by law, ordered by seed; create every law before any cell is played."""
     found: dict[tuple[str, str], list[Cell]] = {}
     for cell in by_seed(todo):
         found.setdefault((cell.law, options_of(cell, width)), []).append(cell)
@@ -180,7 +180,7 @@ def _by_law(todo: Sequence[Cell], width: int | None) -> list[LawCells]:
 
 
 def _groups(laws: Sequence[LawCells], processes: int) -> list[list[LawCells]]:
-    """Group laws that are played at a time: batched ones share their processes."""
+    """Group the laws that are played together: batched laws share worker processes."""
     if processes <= 1:
         return [[law] for law in laws]
     together = [law for law in laws if _batched(law)]
@@ -195,7 +195,7 @@ def _batched(law: LawCells) -> bool:
 def _timed(
     group: Sequence[LawCells], how: _PlayOptions, folder: Path, left_out: LeftOut
 ) -> Iterator[Row]:
-    """Play some laws and write down what it took, also after an interruption."""
+    """Play a group of laws and log the session, even if it is interrupted."""
     started, began = sessions.now(), perf_counter()
     episodes = failed = updates = 0
     played: set[str] = set()
@@ -231,7 +231,7 @@ def _executor(law: LawCells, how: _PlayOptions) -> str:
 
 
 def _play(group: Sequence[LawCells], how: _PlayOptions, left_out: LeftOut) -> Iterator[Row]:
-    """Play batched laws in shared processes, or the one law of a group here."""
+    """Play a group: sharded cells first, then the others in batches or by the executor."""
     for part in group:  # a cell in shards has the cluster to itself
         dealt = [cell for cell in part.cells if cell.shards]
         yield from (play_in_shards(cell, how.records, how.folder / SHARDS) for cell in dealt)
@@ -254,10 +254,10 @@ def _play(group: Sequence[LawCells], how: _PlayOptions, left_out: LeftOut) -> It
 
 
 def rows_from_records(plan: Sequence[Cell], folder: Path) -> list[Row]:
-    """Measure a plan again from its record files alone; no law is called.
+    """Recompute the rows of a plan from its record files alone; no law is called.
 
-    A record of another episode than the row of its cell is refused; failed rows without a record
-    stand as they are.
+    A record is refused if its episode differs from the row of its cell; failed rows without a
+    record are returned unchanged.
     """
     rows = {row.key: row for row in read_rows(folder)} if has_rows(folder) else {}
     found = []
@@ -272,7 +272,7 @@ def rows_from_records(plan: Sequence[Cell], folder: Path) -> list[Row]:
                 f"{path} tells of another episode than the row of its cell; remove it, or play "
                 "the cell with --again --keep"
             )
-        if known is not None:  # a record does not name its weights
+        if known is not None:  # a record does not store its weights digest
             measured = msgspec.structs.replace(measured, weights=known.weights)
         found.append(measured)
     return found

@@ -1,8 +1,8 @@
-"""Parts of a plan: which cells are played, in which order, and what they cost.
+"""Select the cells of a plan that are played, order them and estimate their cost.
 
-Cells that are left out may be played later, elsewhere, into the same run directory: ids do not
-depend on the selection. Seeds are whole units, since a table counts one once all its tasks are
-there. Costs decide who plays what and when, never what is played.
+Cells that are left out may be played later or elsewhere, into the same run directory: ids do not
+depend on the selection. Seeds are kept whole, since a table counts a seed once all its tasks are
+finished. Costs decide in which process and when a cell is played, never which cells are played.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from waggle.core.protocols import Case
 from waggle.evaluate.plan import Cell, Key
 
 WEIGHTS: Mapping[str, float] = {"agentsnet": 6.0, "silo": 1.6, "swarmbench/synchronization": 2.5}
-"""Tokens that `nano` reads and writes for a decision, relative to one of Pursuit; by task, else by
+"""Tokens that `nano` reads and writes per decision, relative to Pursuit; by task, else by
 substrate, else 1. Measured on the cells of the primary matrix and of AgentsNet."""
 
 
@@ -32,13 +32,13 @@ def select(
     n: Sequence[int] = (),
     seeds: int | None = None,
 ) -> list[Cell]:
-    """Return the chosen cells in the order of the plan; an empty choice takes all.
+    """Return the selected cells in the order of the plan; an empty option selects all.
 
-    Methods and tasks may be patterns such as `silo/*`. Of the seeds of each setting, so many are
-    taken, the smallest first.
+    Methods and tasks may be patterns such as `silo/*`. `seeds` is the number of seeds taken of each
+    setting, the smallest first.
 
     Raises:
-        ConfigError: for a choice that names nothing in the plan.
+        ConfigError: if an option matches nothing in the plan.
     """
     _require("--methods", methods, [cell.method for cell in plan])
     _require("--tasks", tasks, list(map(_task, plan)))
@@ -61,7 +61,7 @@ def select(
 
 
 def _require(option: str, wanted: Sequence[str], plan: Sequence[str]) -> None:
-    """Refuse a name or pattern that nothing in the plan has."""
+    """Refuse a name or pattern that matches nothing in the plan."""
     known = list(dict.fromkeys(plan))
     for name in wanted:
         if not any(fnmatchcase(each, name) for each in known):
@@ -74,13 +74,13 @@ def _require(option: str, wanted: Sequence[str], plan: Sequence[str]) -> None:
 def by_seed(plan: Sequence[Cell]) -> list[Cell]:
     """Return the cells with the first seed of every setting first, then the second, and so on.
 
-    An interrupted run then has whole seeds to show, not whole tasks.
+    An interrupted run then has complete seeds rather than complete tasks.
     """
     return [cell for cell, _ in sorted(_seed_ranks(plan), key=lambda pair: pair[1])]
 
 
 def _seed_ranks(plan: Sequence[Cell]) -> list[tuple[Cell, int]]:
-    """Give every cell the rank of its seed among those of its setting, the smallest first."""
+    """Return every cell with the rank of its seed within its setting, the smallest first."""
     settings = [_setting(cell) for cell in plan]
     seeds: dict[str, set[int]] = {}
     for cell, setting in zip(plan, settings, strict=True):
@@ -98,15 +98,15 @@ def _task(cell: Cell) -> str:
 
 
 def _setting(cell: Cell) -> str:
-    """Name everything about a cell but its seed."""
+    """Return a key of everything in a cell but its seed."""
     case = msgspec.structs.replace(cell.case, seed=0)
     return msgspec.json.encode(msgspec.structs.replace(cell, case=case), order="sorted").decode()
 
 
 def decisions(cell: Cell) -> int:
-    """Return how many local updates a cell asks for if its episode goes to its horizon.
+    """Return the number of local updates of a cell if its episode reaches its horizon.
 
-    A case that cannot be opened asks for none; it fails when it is played.
+    A case that cannot be opened counts as 0; it fails when it is played.
     """
     case = msgspec.structs.replace(cell.case, seed=0)  # the horizon is the same for all seeds
     return case.n * _rounds(msgspec.json.encode(case, order="sorted"))
@@ -123,25 +123,25 @@ def _rounds(case: bytes) -> int:
 
 
 def cost(cell: Cell) -> float:
-    """Return what a cell costs, in decisions of Pursuit."""
+    """Return the estimated cost of a cell, in decisions of Pursuit."""
     weight = WEIGHTS.get(_task(cell), WEIGHTS.get(cell.case.substrate, 1.0))
     return weight * decisions(cell)
 
 
 class Count(NamedTuple):
-    """What one method of a plan asks for."""
+    """The workload of one method of a plan."""
 
     method: str
     cells: int
     decisions: int
     finished: int
-    """Cells that need no playing."""
+    """Cells that are already finished."""
     left: int
-    """Decisions of the cells that do."""
+    """Decisions of the unfinished cells."""
 
 
 def counts(plan: Sequence[Cell], finished: Container[Key]) -> list[Count]:
-    """Return what every method of a plan asks for, in the order of the plan, and all of them."""
+    """Return the workload of every method, in the order of the plan, and then the total."""
     found: dict[str, list[Cell]] = {}
     for cell in plan:
         found.setdefault(cell.method, []).append(cell)

@@ -1,7 +1,7 @@
-"""What playing cost: one line per call of `waggle eval` and group of laws, beside the rows.
+"""The log of runs: one line per call of `waggle eval` and group of laws, beside the rows.
 
-A report prints them, so that a table says by which command, where and how fast it was made. Nothing
-here enters a score.
+A report prints them, so that a table shows the command, machine and time that produced it. Nothing
+here affects a score.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     updates: int
     """Local updates, each one decision of the law."""
     seconds: float
-    """Wall clock, the loading of weights included."""
+    """Wall-clock time, including the loading of weights."""
 
 
 def append(folder: Path, session: Session) -> None:
@@ -43,7 +43,7 @@ def append(folder: Path, session: Session) -> None:
 
 
 def read(folder: Path) -> list[Session]:
-    """Return the sessions of a run directory; lines that are none are skipped."""
+    """Return the sessions of a run directory; skip invalid lines."""
     try:
         lines = (folder / FILE).read_bytes().splitlines()
     except OSError:
@@ -59,10 +59,10 @@ def read(folder: Path) -> list[Session]:
 
 
 def carry(source: Path, target: Path, left: Collection[str] = ()) -> None:
-    """Copy the sessions of one run directory to another, each once, except of methods left behind.
+    """Copy the sessions of one run directory to another, each once, without those of `left`.
 
-    A session stays behind only if all of its methods do: it may name a method by what a run called
-    it that was merged there before.
+    A session is left out only if all of its methods are in `left`: it may use the name that a
+    method had in a run that was merged there before.
     """
     known = set(read(target))
     for session in read(source):
@@ -71,13 +71,13 @@ def carry(source: Path, target: Path, left: Collection[str] = ()) -> None:
 
 
 def command_line() -> str:
-    """Return the command of this process as a table may print it."""
+    """Return the command line of this process in the form that tables print."""
     name = Path(sys.argv[0]).stem
     return plain(" ".join(["waggle" if name == "__main__" else name, *sys.argv[1:]]))
 
 
 def plain(command: str) -> str:
-    """Return a command without the path of its program, absolute paths by their last part."""
+    """Return a command without the path of its program; absolute paths keep their last part."""
     words = command.split(" ")
     name = "waggle" if words[0].startswith("__main__") else words[0]
     rest = [
@@ -92,7 +92,7 @@ def now() -> str:
 
 
 def machine() -> str:
-    """Describe this machine: kind of processor, cores, and the GPUs that the driver names."""
+    """Describe this machine: processor type, cores, and the GPUs that the driver lists."""
     return ", ".join([f"{platform.machine()}, {os.cpu_count()} cores", *_gpus()])
 
 

@@ -19,26 +19,26 @@ from waggle.core.seeds import generator
 RESAMPLES = 10_000
 """Bootstrap resamples of every reported interval."""
 CACHED = 16_384
-"""Numbers that are drawn at a time; the result does not depend on it."""
+"""Random numbers drawn per chunk; the result does not depend on it."""
 KEPT = 256
-"""Most units of an interval whose draws are kept for the next of the same shape: 20 MB of them."""
+"""Maximum units of an interval whose draws (20 MB) are cached for others of its shape."""
 ORDERED = 8
-"""From so many numbers on, numpy adds those of a row in another order than those of a column."""
+"""From this length on, numpy sums a row in a different order than a column."""
 PAIRED = "paired bootstrap"
-"""Name of the stream that paired intervals draw from."""
+"""Name of the random stream of paired intervals."""
 
 Values = Sequence[float] | NDArray[np.float64]
 
 
 class Interval(NamedTuple):
-    """A mean with its paired 95 % interval and how many units it rests on."""
+    """A mean with its paired 95 % interval and its number of units."""
 
     mean: float
     low: float
     high: float
     units: int
     single: bool = False
-    """Whether no stratum has a second unit to draw: the interval then says nothing."""
+    """True if no stratum has more than one unit; the interval is then meaningless."""
 
     @property
     def above_zero(self) -> bool:
@@ -53,8 +53,8 @@ def paired(
 
     Args:
         strata: differences of matched units, by stratum, or one list of them. Strata weigh equally.
-        seed: names the resampling stream.
-        resamples: how many resamples.
+        seed: seed of the resampling stream.
+        resamples: number of resamples.
     """
     groups = strata if isinstance(strata, Mapping) else {"": strata}
     arrays = [_finite(values) for _, values in sorted(groups.items())]
@@ -65,7 +65,7 @@ def paired(
 
 @lru_cache(maxsize=1024)
 def _paired(strata: tuple[bytes, ...], seed: int, resamples: int) -> Interval:
-    """Return the interval of strata as bytes; a report asks for the same one several times."""
+    """Return the interval of strata given as bytes; cached, as a report repeats its calls."""
     arrays = [np.frombuffer(values) for values in strata]
     sizes = tuple(values.size for values in arrays)
     drawn = np.zeros(resamples)
@@ -83,9 +83,9 @@ def _paired(strata: tuple[bytes, ...], seed: int, resamples: int) -> Interval:
 
 @lru_cache(maxsize=4)
 def _picks(sizes: tuple[int, ...], seed: int, resamples: int) -> list[NDArray[np.int64]]:
-    """Return which units of each stratum every resample draws: the values play no part in it.
+    """Return the unit indices that every resample draws per stratum, independent of the values.
 
-    A resample is a row, but a column where the stratum is short: a quarter of the time to add up.
+    A resample is a row; for short strata it is a column, which takes a quarter of the time to sum.
     """
     rng = generator(seed, PAIRED)
     drawn = (rng.integers(size, size=(resamples, size)) for size in sizes)
@@ -105,12 +105,12 @@ def ratio(
 
     Args:
         over: values of matched units, by stratum; strata weigh equally.
-        under: values of the same units in the same order, which the others are divided by.
-        seed: names the resampling stream.
-        resamples: how many resamples.
+        under: values of the same units in the same order, for the divisor.
+        seed: seed of the resampling stream.
+        resamples: number of resamples.
 
     Returns:
-        The ratio; None where its divisor is zero in some resample.
+        The ratio; None if the divisor is zero in any resample.
     """
     names = sorted(over)
     above, below = ([_finite(side.get(name, ())) for name in names] for side in (over, under))
@@ -134,8 +134,8 @@ def hierarchical(
     Args:
         strata: for each stratum one list of matched differences per training seed; the training
             seeds are the same in every stratum and are drawn once for all of them.
-        seed: names the resampling stream.
-        resamples: how many resamples.
+        seed: seed of the resampling stream.
+        resamples: number of resamples.
     """
     tables = [[_finite(values) for values in rows] for _, rows in sorted(strata.items())]
     counts = {len(rows) for rows in tables}
@@ -158,7 +158,7 @@ def hierarchical(
 def _resampled_means(
     rng: np.random.Generator, values: NDArray[np.float64], resamples: int
 ) -> NDArray[np.float64]:
-    """Return the means of so many resamples, drawn in parts that fit into a processor's cache."""
+    """Return the means of `resamples` resamples, drawn in chunks that fit into the CPU cache."""
     means = np.empty(resamples)
     part = max(1, CACHED // values.size)
     for start in range(0, resamples, part):
@@ -169,7 +169,7 @@ def _resampled_means(
 
 
 def _finite(values: Values) -> NDArray[np.float64]:
-    """Return values as an array; a value that was not measured is refused."""
+    """Return values as an array; refuse values that are not finite."""
     found = np.asarray(values, dtype=np.float64)
     if not np.isfinite(found).all():
         raise ConfigError("an interval is of finite numbers; leave out what was not measured")

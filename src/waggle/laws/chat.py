@@ -1,9 +1,9 @@
-"""Any chat endpoint as a law: OpenAI, Anthropic, vLLM, Ollama, llama.cpp server, `waggle serve`.
+"""A law for any chat endpoint: OpenAI, Anthropic, vLLM, Ollama, llama.cpp server, `waggle serve`.
 
-All nodes of a round ask at once, up to a bound on concurrency. An endpoint that does not answer the
-first question is an error. One that fails later costs a node its social decision: the node keeps
-its private proposal, the failure is counted, and the episode goes on; an episode with too many
-failures is no result. Invariant: the answers do not depend on the order of a batch.
+The nodes of a round send their requests concurrently, up to a limit. If the first request ever
+fails, an error is raised. After a later failure, the node keeps its private proposal instead of a
+social decision, the failure is counted, and the episode continues; an episode with too many
+failures counts as failed. Invariant: the answers do not depend on the order of a batch.
 """
 
 from __future__ import annotations
@@ -25,40 +25,40 @@ from waggle.laws.wire import ANTHROPIC, OPENAI, Wire
 MAX_CONCURRENCY = 256
 MAX_TOKENS = 1_000_000
 MAX_COST = 10**12
-"""Millionths that one call may cost; the token counts in it are what a server says."""
+"""Largest cost of one call in millionths; the server reports the token counts behind it."""
 
 
 class ChatLaw:
-    """Decides by asking a chat endpoint.
+    """A law that decides by querying a chat endpoint.
 
     Args:
-        base_url: where the endpoint is, e.g. http://localhost:11434/v1.
-        model: the model name it knows.
+        base_url: address of the endpoint, e.g. http://localhost:11434/v1.
+        model: name of the model at the endpoint.
         api: the protocol, `openai` (chat completions) or `anthropic` (messages); `auto` takes
             Anthropic's for addresses of anthropic.com.
-        api_key_env: environment variable that holds the key, if the endpoint wants one; by default
+        api_key_env: environment variable with the key, if the endpoint needs one; by default
             OPENAI_API_KEY or ANTHROPIC_API_KEY.
-        concurrency: questions in flight at once.
-        rate: the most questions a minute; 0 for no limit.
-        timeout: seconds one question may take, all attempts and waits together.
+        concurrency: largest number of concurrent requests.
+        rate: largest number of requests per minute; 0 for no limit.
+        timeout: seconds one question may take, including all attempts and waits.
         retries: further attempts after lost connections, 408, 409, 425, 429 and 5xx, with growing
             waits; Retry-After is honoured.
-        patience: failures in a row after which the endpoint is left alone for a while.
+        patience: consecutive failures after which requests pause for one `timeout`.
         temperature: sampling temperature; left out if the server refuses it.
-        max_tokens: longest answer; sent as max_completion_tokens if the server asks for that.
-        response_format: `json` asks an OpenAI-compatible server for a JSON object, unless it
-            refuses; or `off`.
-        seed: send the node's own random draw as `seed`, for servers that use it.
-        extra: further parameters of a question as a JSON object, e.g. {"top_p": 0.9}; null leaves a
+        max_tokens: longest answer; sent as max_completion_tokens if the server requires that.
+        response_format: `json` requests a JSON object from an OpenAI-compatible server, unless it
+            refuses; `off` does not.
+        seed: send the node's own entropy as `seed`, for servers that use it.
+        extra: further request parameters as a JSON object, e.g. {"top_p": 0.9}; null leaves a
             parameter out.
-        cache: SQLite file of replies, so that a question is asked once; empty for none.
-        price_input: price of a million input tokens, in any currency, to count the cost.
-        price_output: price of a million output tokens.
+        cache: SQLite file of replies, so that equal requests are sent once; empty for none.
+        price_input: price per million input tokens, in any currency, to compute the cost.
+        price_output: price per million output tokens.
         max_failed: share of failed calls above which an episode counts as failed.
     """
 
     batched = True
-    """Played with many episodes side by side, under one limit of concurrency and rate."""
+    """Many episodes are played side by side, under one limit of concurrency and rate."""
 
     def __init__(
         self,
@@ -119,27 +119,27 @@ class ChatLaw:
         )
 
     def load(self) -> None:
-        """Get ready to play: read the key again, and ask an endpoint again that was dead."""
+        """Read the key again and reset the failure state of the endpoint."""
         self._endpoint.renew()
 
     @property
     def trouble(self) -> str:
-        """Why the last call that failed did; empty if none has."""
+        """The reason of the latest failed call; empty if none has failed."""
         return self._endpoint.trouble
 
     def decide(self, requests: Sequence[Request]) -> list[Decode]:
-        """Ask for every request of one round."""
+        """Decide for every request of one round."""
         answers = self.ask([self._question(request) for request in requests])
         return [
             self._decode(request, answer) for request, answer in zip(requests, answers, strict=True)
         ]
 
     def ask(self, questions: Sequence[Question]) -> list[Reply | Failure]:
-        """Ask several questions at once and return what became of each, in order."""
+        """Send several chat requests concurrently; return replies or failures, in order."""
         return self._endpoint.ask(questions)
 
     def usage(self, answer: Reply | Failure) -> Usage:
-        """Return what an answer cost."""
+        """Return the usage of an answer: calls, tokens and cost."""
         if isinstance(answer, Failure):
             return Usage(calls=1, failures=1)
         sent, received = answer.input_tokens, answer.output_tokens
@@ -159,9 +159,9 @@ class ChatLaw:
 
 
 def _wire(base_url: str, api: str) -> Wire:
-    """Return the protocol of an address; an address that no server can have is refused.
+    """Return the protocol of an address; an invalid address is refused.
 
-    A name and password in it would be written into rows and records.
+    So is one with a name and password, since they would be written into rows and records.
     """
     if not base_url.startswith(("http://", "https://")):
         raise ConfigError(f"base_url {base_url!r} is no address; begin it with http://")
@@ -183,7 +183,7 @@ def _wire(base_url: str, api: str) -> Wire:
 
 
 def _extra(given: str | Mapping[str, Any]) -> dict[str, Any]:
-    """Return further parameters; what the law itself must say is refused."""
+    """Return further parameters; those that the law itself must set are refused."""
     try:
         found = json.loads(given or "{}") if isinstance(given, str) else dict(given)
     except (ValueError, TypeError, RecursionError) as error:
@@ -194,7 +194,7 @@ def _extra(given: str | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sendable(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters of all questions; what no body of JSON can hold is refused."""
+    """Return the parameters of all requests; values that JSON cannot represent are refused."""
     try:
         json.dumps(parameters, ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:

@@ -1,8 +1,8 @@
 """Control laws: silent, random, and scripted for tests (App. "Same-Runtime Decision-Law Ablation").
 
-`private-only` bounds what the private proposals alone achieve under the runtime. `random-legal`
-speaks legally but without reason. Invariant: stateless; what is sampled comes from the request's
-own entropy, so it moves with a relabelling.
+`private-only` shows what the private proposals alone achieve under the runtime. `random-legal`
+makes random legal decisions. Invariant: stateless; samples are drawn from the request's own
+entropy, so they are equivariant under relabelling.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class RandomLegal:
 
 
 class Scripted:
-    """Answer what a test prescribes: one text for every call, or a function of the request.
+    """Give the answers that a test prescribes: one text for every call, or a function's result.
 
     Args:
-        script: the answer to every call, or what makes it from the request.
+        script: the answer to every call, or a function that returns it for a request.
     """
 
     name: ClassVar[str] = "scripted"

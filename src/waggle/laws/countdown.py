@@ -1,11 +1,12 @@
-"""A shared countdown: start together although no clock is shared.
+"""A shared countdown: nodes start together without a shared clock.
 
-A trace loses one step of lifetime in every round and in every relay, so all who hold a trace of one
-write see the same lifetime. Who sees another light than its own says so; who sees or hears of it
-turns its light on, waits, and passes on the youngest trace. When the last one runs out, which is in
-one round for everybody, all lights are on, and from then on all switch in every round. Who joins
-with another light stops everybody once more. Crowds wider than a trace lives stay out of step.
-Invariant: one view, one decision, exactly equivariant; nothing but lifetimes is read as time.
+A trace loses one step of lifetime in every round and at every relay, so all holders of a trace of
+one write see the same lifetime. A node that sees a light different from its own reports it. A node
+that sees or hears of a difference turns its light on, waits, and relays the youngest trace. The
+last trace expires in the same round at all nodes; all lights are then on, and from then on all
+nodes switch in every round. A node that joins with a different light stops all nodes again. Swarms
+wider than the lifetime of a trace stay out of step. Invariant: a deterministic function of the
+view, exactly equivariant; only lifetimes are read as time.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ LIGHT = "light"
 
 
 def is_counted(view: View) -> bool:
-    """Whether the task is to switch lights together."""
+    """Return whether the task is to switch lights together."""
     return SWITCH in view.contract.actions and LIGHT in view.private.observation
 
 
 def decide(view: View) -> Decision:
-    """Gather; turn on and wait while somebody is out of step; else switch in every round."""
+    """Gather; turn on and wait while a node is out of step; else switch in every round."""
     apart = moves.best_evidence(view)
     plain = moves.act(view, _deposit(view))
     if plain.task_action not in ("STAY", SWITCH):
@@ -38,7 +39,7 @@ def decide(view: View) -> Decision:
 
 
 def _deposit(view: View) -> Trace | None:
-    """Say that lights differ in sight, else pass on the youngest countdown."""
+    """Report that lights in sight differ, else relay the youngest countdown trace."""
     if not view.private.channels or not view.contract.deposits:
         return None
     apart = moves.best_evidence(view)

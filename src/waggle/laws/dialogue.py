@@ -1,8 +1,8 @@
-"""Requests become chat prompts in tokens, split into a prefix that an episode shares and the rest.
+"""Tokenized chat prompts of requests, split into a prefix that an episode shares and the rest.
 
 The backbone's own chat template is used; a base model without one gets a plain transcript that
-begins with its BOS token. Invariant: prefix and rest together are the tokenizer's encoding of the
-whole text, checked once per contract; where the split would change it, nothing is shared.
+begins with its BOS token. Invariant: prefix plus rest equals the tokenizer's encoding of the whole
+text, checked once per contract; if the split would change the tokens, nothing is shared.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from waggle.core.schema import Contract
 from waggle.laws.piecewise import Piecewise
 
 MAX_CONTRACTS = 64
-"""Contracts whose prompts are remembered."""
+"""Contracts whose prompts are cached."""
 
 
 class _Frame:
-    """The text that a chat template writes around the own part of a contract's prompts.
+    """The text that a chat template writes before and after the node's part of a prompt.
 
-    It is taken from a first view and compared with a second; then it replaces the template.
+    It is recorded from a contract's first view and checked on a second; then it replaces the
+    template.
     """
 
     __slots__ = ("after", "before", "proven")
@@ -34,7 +35,7 @@ class _Frame:
 
 
 class Dialogue:
-    """Turns requests into shared and own tokens for one tokenizer."""
+    """The prompt builder of one tokenizer: it turns requests into shared and own tokens."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
@@ -58,7 +59,7 @@ class Dialogue:
         return list(zip(heads, self._encode_all(texts), strict=True))
 
     def _encode_all(self, texts: list[str]) -> list[list[int]]:
-        """Encode texts, with the `tokenizers` library directly where that gives the same."""
+        """Encode texts, by the `tokenizers` library directly if that gives the same tokens."""
         if self._piecewise is None:
             found: list[list[int]] = self._tokenizer(texts, add_special_tokens=False)["input_ids"]
             return found
@@ -69,7 +70,7 @@ class Dialogue:
         return self._text(request)[0]
 
     def _text(self, request: Request) -> tuple[str, int]:
-        """Return the whole prompt and where the node's own part begins."""
+        """Return the whole prompt and the index at which the node's own part begins."""
         if request.feedback:
             return self._rendered(request)
         contract = request.view.contract
@@ -87,7 +88,7 @@ class Dialogue:
         return whole, cut
 
     def _frame(self, contract: Contract, whole: str, cut: int, own: str) -> None:
-        """Note the text around the own part of a prompt, if the prompt contains it unchanged."""
+        """Record the text around the node's part of a prompt, if the prompt has it unchanged."""
         if len(self._frames) >= MAX_CONTRACTS:
             self._frames.clear()
         intact = cut > 0 and whole.startswith(own, cut)
@@ -107,7 +108,7 @@ class Dialogue:
             return _transcript(turns, self._tokenizer.bos_token)
         try:
             return self._template(turns)
-        except Exception:  # templates without a system turn raise errors of their own
+        except Exception:  # templates without a system turn raise various errors
             first = {"role": "user", "content": f"{turns[0]['content']}\n{turns[1]['content']}"}
             return self._template([first, *turns[2:]])
 
@@ -127,13 +128,13 @@ class Dialogue:
         return known
 
     def _split(self, whole: str, cut: int) -> tuple[tuple[int, ...], str]:
-        """Return the longest run of shared tokens that no continuation changes."""
+        """Return the longest token prefix that no continuation changes, and the text to the cut."""
         everything = self._encode(whole)
         shared = self._encode(whole[:cut])
         length = 0
         while length < len(shared) and shared[length] == everything[length]:
             length += 1
-        # One token less is shared: the next view may merge across the cut where this one did not.
+        # Share one token fewer: the next view may merge across the cut where this one did not.
         head = shared[: max(0, length - 1)]
         spelled = self._tokenizer.decode(
             head, skip_special_tokens=False, clean_up_tokenization_spaces=False
@@ -150,5 +151,5 @@ class Dialogue:
 
 
 def _transcript(turns: list[dict[str, str]], start: str | None) -> str:
-    """Write a chat for a model that has no template for one."""
+    """Format a chat for a model without a chat template."""
     return (start or "") + "\n\n".join(turn["content"] for turn in turns) + "\n\nDecision: "

@@ -1,10 +1,10 @@
-"""Which weights a law decides with: a short digest of the files that determine its answers.
+"""The digest of a law's weights, computed from the files that determine its answers.
 
 The digest covers weights, configuration and tokenizer of a folder and, for an adapter, of its
-backbone. A backbone of the catalog counts by its name and checksum, one of the hub by its name and
-the commit of the revision on this machine. Cards and results are left out, so that a folder can be
-described anew. A file is hashed once per process while its time and size stay the same; a packed
-folder needs no hashing, since `law.json` has the hashes. Invariant: one law has one digest on every
+backbone. A catalog backbone is identified by its name and checksum, a hub backbone by its name and
+the commit of the revision on this machine. Cards and results are left out, so rewriting them keeps
+the digest. A file is hashed once per process while its time and size stay the same; a packed folder
+needs no hashing, since `law.json` has the hashes. Invariant: a law has the same digest on every
 machine, and weights that cannot be identified have none.
 """
 
@@ -33,7 +33,7 @@ _SETTINGS = ("adapter_config.json", "chat_template.jinja", "config.json", "token
 
 
 class File(NamedTuple):
-    """A file at some time, known without opening it."""
+    """The metadata of a file at one time, read without opening it."""
 
     path: str
     bytes: int
@@ -42,11 +42,11 @@ class File(NamedTuple):
 
 
 Seen: TypeAlias = tuple[str | tuple[File, ...], ...]
-"""Where weights come from: the name of a backbone, or the files of a folder."""
+"""The sources of weights: each the name of a backbone, or the files of a folder."""
 
 
 def look(model: str, adapter: str | None = None, packed: bool = False) -> Seen:
-    """Return what a law would be loaded from now; no file is opened.
+    """Return the sources that a law would be loaded from; no file is opened.
 
     Args:
         model: a name of the catalog, a Hugging Face id, or a folder.
@@ -59,15 +59,15 @@ def look(model: str, adapter: str | None = None, packed: bool = False) -> Seen:
 
 
 def digest(seen: Seen) -> str:
-    """Return the digest of some sources; empty where a file is gone or no longer the same."""
+    """Return the digest of the given sources; empty if a file is missing or has changed."""
     return _short([place if isinstance(place, str) else _folder(place) for place in seen])
 
 
 def digest_of(law: Law) -> str:
-    """Return the digest that rows and diagnoses keep of a law; empty for rules."""
+    """Return the digest of a law for rows and diagnoses; empty for rule-based laws."""
     try:
         said = getattr(law, "digest", "")
-    except Exception:  # a plug-in that cannot identify its weights may play all the same
+    except Exception:  # a plug-in that cannot identify its weights may still play
         return ""
     if not isinstance(said, str) or not said:
         return ""
@@ -135,7 +135,7 @@ def _file(path: Path) -> File:
 
 
 def _folder(files: tuple[File, ...]) -> str:
-    """Return the names and hashes of a folder's files as one text; empty where one is unknown."""
+    """Return the names and hashes of a folder's files as one text; empty if one is unknown."""
     if [Path(file.path).name for file in files] == [shipped.LAW]:
         return _recorded(files[0])
     return _listed({Path(file.path).name: _hashed(file) for file in files})
@@ -147,7 +147,7 @@ def _listed(hashes: Mapping[str, str]) -> str:
 
 @lru_cache(maxsize=1024)
 def _recorded(file: File) -> str:
-    """Return what `law.json` says about the files of its folder."""
+    """Return the file hashes that `law.json` records, as one text."""
     try:
         files = shipped.manifest(Path(file.path).parent).files
     except ConfigError:
@@ -162,5 +162,5 @@ def _hashed(file: File) -> str:
 
 
 def _unchanged(file: File) -> bool:
-    """Whether a file that has just been read is still the one that was seen."""
+    """Return whether a file that was just read still has the same metadata."""
     return _files([Path(file.path)]) == (file,)

@@ -1,11 +1,11 @@
-"""The client of a chat endpoint: many questions at once, each within one deadline.
+"""The client of a chat endpoint: concurrent requests, each within one deadline.
 
-The first question goes alone: if it gets no answer, an `EndpointError` repeats the server's own
-sentence, and nothing is played. What the server refuses of the optional parameters is learned there
-and remembered. Later failures are data. A question is tried again after overload and lost
-connections, and its deadline holds for all attempts and waits together, however slowly a server
-sends. Redirects are not followed: the key goes to the address that was given and to no other.
-Invariants: the key is in no reply, error or log line; no answer is read beyond its bound.
+The first request is sent alone: if it fails, an `EndpointError` repeats the server's own message
+and no episode is played. Optional parameters that the server refuses are detected there and
+remembered. Later failures are returned as data. A request is retried after overload and lost
+connections; its deadline covers all attempts and waits, however slowly a server sends. Redirects
+are not followed, so the key is sent only to the given address. Invariants: the key never appears in
+a reply, error or log line; no response is read beyond its size limit.
 """
 
 from __future__ import annotations
@@ -29,45 +29,45 @@ from waggle.laws.replies import Reply, ReplyCache
 from waggle.laws.wire import Malformed, Turns, Wire, adapted, blamed, one_line, sentence
 
 MAX_BODY = 4 << 20
-"""Bytes of a response that are read; a longer one counts as a failure."""
+"""Largest response in bytes; a longer one counts as a failure."""
 SHORTEST_SECRET = 6
-"""Characters of a key that is kept out of texts; what is shorter, such as EMPTY, is no secret."""
+"""Shortest key that is redacted from texts; shorter ones, such as EMPTY, are not secret."""
 FIRST_WAIT, LONGEST_WAIT = 0.5, 8.0
-"""Seconds before another attempt, doubled every time, unless the server names its own."""
+"""Seconds before a retry, doubled every time, unless the server states a wait."""
 IDLE_SECONDS = 3.0
-"""How long a connection waits for its next question; many servers close theirs after five."""
+"""How long an idle connection is kept; many servers close theirs after five seconds."""
 _LOG = logging.getLogger(__name__)
 
 
 class Limits(NamedTuple):
-    """How hard an endpoint is asked."""
+    """Timeout, retries, concurrency and rate of the requests to an endpoint."""
 
     timeout: float = 120.0
-    """Seconds that one question may take, with all its attempts and waits."""
+    """Seconds that one request may take, including all attempts and waits."""
     retries: int = 3
     concurrency: int = 16
     rate: float = 0.0
-    """Questions a minute; 0 for no limit."""
+    """Requests per minute; 0 for no limit."""
     patience: int = 16
-    """Failures in a row after which it is left alone for the time of one question."""
+    """Consecutive failures after which requests pause for the time of one `timeout`."""
 
 
 class Question(NamedTuple):
-    """A chat, and parameters of its own beside those of the endpoint."""
+    """A chat request: its turns, and parameters in addition to those of the endpoint."""
 
     turns: Turns
     parameters: Mapping[str, Any] = {}
 
 
 class Failure(NamedTuple):
-    """Why a question got no answer, in one line."""
+    """The reason why a request got no answer, in one line."""
 
     reason: str
     fix: str = ""
 
 
 class _FailedAttempt(Exception):
-    """An attempt that failed, and whether another one may help."""
+    """Raised when an attempt fails; `again` states whether a retry may help."""
 
     def __init__(self, reason: str, *, fix: str, again: bool = False) -> None:
         super().__init__(reason)
@@ -76,11 +76,11 @@ class _FailedAttempt(Exception):
         self.wait: float | None = None
         """Seconds that the server asks to wait."""
         self.said = ""
-        """The beginning of a refusal of the question as it was put; empty for other failures."""
+        """The start of the message of a server that rejected the request; otherwise empty."""
 
 
 class Endpoint:
-    """One model behind one address."""
+    """The client of one model at one address."""
 
     def __init__(
         self,
@@ -93,16 +93,16 @@ class Endpoint:
         fixed: Sequence[str] = (),
         cache: ReplyCache | None = None,
     ) -> None:
-        """Name an endpoint; nothing is sent yet.
+        """Configure the client; nothing is sent yet.
 
         Args:
-            base_url: its address, to which the protocol adds a path.
+            base_url: its address, to which the protocol appends a path.
             wire: its protocol.
-            parameters: what every question says beside its turns.
-            key_env: environment variable with the key; the protocol's own if empty.
-            limits: how hard it is asked.
-            fixed: parameters that are never given up, whatever the server says of them.
-            cache: where replies are kept.
+            parameters: parameters that every request carries beside its turns.
+            key_env: environment variable with the key; the protocol's default if empty.
+            limits: timeout, retries, concurrency and rate.
+            fixed: parameters that are never given up, even if the server refuses them.
+            cache: cache of replies, if any.
         """
         try:
             import httpx2
@@ -119,26 +119,26 @@ class Endpoint:
         """Optional parameters that the server refused."""
         self._sessions: dict[int, _Session] = {}
         self.trouble = ""
-        """Why the last question failed that did; empty if none has."""
+        """The reason of the latest failed request; empty if none has failed."""
         self.renew()
 
     def renew(self) -> None:
-        """Read the key again, and forget that the endpoint was dead."""
+        """Read the key again and reset the failure state."""
         self._key = _key(self._key_env)
         self._proven = False
         self._dead = ""
-        """Why nothing is asked any more; empty for an endpoint that may live."""
+        """Why no further request is sent; empty while the endpoint is usable."""
         self._warned = False
         self._failures = 0
         self._resume = 0.0
 
     def ask(self, questions: Sequence[Question]) -> list[Reply | Failure]:
-        """Ask several questions at once and return what became of each, in order.
+        """Send several requests concurrently and return their replies or failures, in order.
 
-        Where replies are kept, equal questions are asked once, as they are later.
+        With a cache, equal requests are sent once.
 
         Raises:
-            EndpointError: if the first question ever that is not in the cache gets no answer.
+            EndpointError: if the first request ever that is not in the cache gets no answer.
         """
         keys = [self._key_of(question) for question in questions]
         found: list[Reply | Failure | None] = [self._known(key) for key in keys]
@@ -169,7 +169,7 @@ class Endpoint:
         ]
 
     def _key_of(self, question: Question) -> str:
-        """Return what a reply is cached by: the address and everything that is said to it."""
+        """Return the cache key of a request: address and body; empty without a cache."""
         if not self._cache:
             return ""
         return ReplyCache.key({"url": self._url, "body": self._body(question)})
@@ -220,7 +220,7 @@ class Endpoint:
             return reply
 
     def _worth_asking(self) -> bool:
-        """Whether the circuit is closed; one question in a while finds out whether it may be."""
+        """Return whether to send; after too many failures, one probe per `timeout` is sent."""
         now = time.monotonic()
         if self._failures < self._limits.patience:
             return True
@@ -230,7 +230,7 @@ class Endpoint:
         return True
 
     def _failed(self, failure: Failure) -> Failure:
-        """Count a failure and log the first of an endpoint that answered before."""
+        """Count a failure, and log the first one of an endpoint that has answered before."""
         self._failures += 1
         self._resume = time.monotonic() + self._limits.timeout
         self.trouble = failure.reason
@@ -245,7 +245,7 @@ class Endpoint:
     async def _attempts(
         self, question: Question, session: _Session, stop: float, last: list[_FailedAttempt]
     ) -> Reply:
-        """Put a question until it is answered, or nothing more can be expected of it."""
+        """Send a request until it is answered, or no retry is useful or allowed."""
         body, given_up, failures = self._body(question), self._given_up, 0
         while True:
             put = adapted(body, self._wire, given_up)
@@ -302,7 +302,7 @@ class Endpoint:
         return reply._replace(text=self._redacted(reply.text))
 
     def _refusal(self, status: int, headers: Mapping[str, str], data: bytes) -> _FailedAttempt:
-        """Return the error of a status: its name, the server's sentence, and what to do."""
+        """Return the error of an HTTP status: its name, the server's message, and what to do."""
         said = self._clean(sentence(data))
         if 300 <= status < 400:
             said = f"it points to {self._clean(headers.get('location', 'nowhere'))}"
@@ -331,7 +331,7 @@ class Endpoint:
         }.get(status, _MEND)
 
     def _clean(self, text: str) -> str:
-        """Return a text of a server as an error may show it."""
+        """Return server text as one line without the key, for error messages."""
         return one_line(self._redacted(text))
 
     def _redacted(self, text: str) -> str:
@@ -342,7 +342,7 @@ _MEND = "see to the server, then run the same command again"
 
 
 class _Session:
-    """The connections of one process to an endpoint, with their pace."""
+    """The connections of one process to an endpoint, with their rate limit."""
 
     def __init__(self, http: Any, limits: Limits) -> None:
         many = http.Limits(max_connections=limits.concurrency, keepalive_expiry=IDLE_SECONDS)
@@ -350,43 +350,43 @@ class _Session:
         self.room = asyncio.Semaphore(limits.concurrency)
         self._interval = 60.0 / limits.rate if limits.rate else 0.0
         self._next = 0.0
-        """When the next question may begin."""
+        """The time at which the next request may start."""
 
     async def turn(self) -> None:
-        """Wait until a question may begin."""
+        """Wait until the rate limit allows the next request."""
         now = asyncio.get_running_loop().time()
         start = max(now, self._next)
         self._next = start + self._interval
         await asyncio.sleep(start - now)
 
     def pause(self, seconds: float) -> None:
-        """Let no other question begin for a while."""
+        """Start no other request for the given number of seconds."""
         self._next = max(self._next, asyncio.get_running_loop().time() + seconds)
 
     def close(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Close the connections, on the loop that made them."""
+        """Close the connections on the event loop that created them."""
         if loop.is_running():
             asyncio.run_coroutine_threadsafe(self.client.aclose(), loop)
 
 
 @cache
 def _loop(process: int) -> asyncio.AbstractEventLoop:
-    """Return the event loop of this process; it has a thread of its own, also in notebooks."""
+    """Return the event loop of this process; it runs in a separate thread, in notebooks too."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name=f"endpoints-{process}", daemon=True).start()
     return loop
 
 
 def _known_by_now(answer: Reply | Failure | None) -> Reply | Failure:
-    """Return the answer of an equal question, which costs nothing again."""
+    """Return the answer of an equal request, at no further cost."""
     assert answer is not None
     return answer._replace(calls=0) if isinstance(answer, Reply) else answer
 
 
 def _key(variable: str) -> str:
-    """Return the key in an environment variable; it must fit into a header.
+    """Return the key in an environment variable; it must be valid in an HTTP header.
 
-    A key that is given in place of the variable's name is not repeated.
+    If a key is given in place of the variable's name, the error does not repeat it.
     """
     if not variable.isidentifier():
         raise ConfigError("--law.api-key-env takes the name of an environment variable, not a key")
@@ -397,7 +397,7 @@ def _key(variable: str) -> str:
 
 
 def _retry_after(text: str) -> float | None:
-    """Return the seconds that a server asks to wait; None where it says nothing sensible."""
+    """Return the seconds that a server asks to wait; None if the header is missing or invalid."""
     try:
         seconds = float(text)
     except ValueError:

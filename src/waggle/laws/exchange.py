@@ -1,11 +1,11 @@
-"""Which port to write on, and when to answer, where frames carry data over ports (Silo).
+"""Rules for which port to write on and when to answer, if frames carry data over ports (Silo).
 
-A frame is worth what its receiver lacks, and data spreads fastest where every node receives one
-frame per round. No partner is assigned, but memory coordinates: a port on which this node and its
-neighbour wrote in the same round is due again three rounds later, and both know it; a port that is
-due in the next round is left alone in this one. `_STANDING` weighs such histories against the offer
-of a port; it was tuned on random graphs of 32 and 64 nodes, on no evaluation seed. The rule knows
-nothing of commitments or conflict, so the expert and both communicating controls share it.
+A frame is worth what its receiver lacks, and data spreads fastest if every node receives one frame
+per round. Partners are not assigned but coordinate through memory: a port on which this node and
+its neighbour wrote in the same round is due again three rounds later, as both can tell; a port that
+is due in the next round is skipped in this one. `_STANDING` weighs such histories against the offer
+of a port; it was tuned on random graphs of 32 and 64 nodes, without evaluation seeds. The rule
+ignores commitments and conflict, so the expert and both communicating controls share it.
 Invariant: a choice depends on facts and lots, never on a name or the position of a row.
 """
 
@@ -28,17 +28,18 @@ _STANDING = (
     (11, -3, 20, 0, 0, 0),
     (12, -8, 31, 0, 0, 36),
 )
-"""What a port's history adds, by rounds since sent (rows) and heard: 1, 2, 3, 4, 5 up, never."""
+"""Score of a port's history by rounds since sent (rows) and heard: 1, 2, 3, 4, 5 up, never."""
 
 
 _DOUBTED = -40
-"""What stands in the place of the history where a channel's statements were contradicted."""
+"""Score that replaces the history of a channel whose statements were contradicted."""
 
 
 def listeners(view: View, least: int) -> list[Port]:
-    """Return the ports to write on: all with the least offer, or the one of highest standing.
+    """Return the ports to write on: all that offer `least` or more, or only the best of them.
 
-    Ports are sorted by lot, so that a record does not reveal the order of its view.
+    All are returned if there are enough deposits, sorted by lot, so that a record does not reveal
+    the order of its view.
     """
     open_ports = [port for port in view.private.channels if offer(port) >= least]
     if view.contract.deposits >= len(open_ports):
@@ -53,19 +54,19 @@ def rank(port: Port) -> moves.Key:
 
 
 def standing(port: Port) -> int:
-    """Rank a port: its offer, and what the history of its use adds to it."""
+    """Return the score of a port: its weighted offer plus the score of its history."""
     sent, heard = _recency(_fact(port, "sent")), _recency(_fact(port, "heard"))
     history = _DOUBTED if _fact(port, moves.DOUBT) else _STANDING[sent][heard]
     return _OFFER * offer(port) + history
 
 
 def offer(port: Port) -> int:
-    """Return how much this node holds that the neighbour may lack, in bins; 0 where unknown."""
+    """Return how much this node holds that the neighbour may lack, in bins; 0 if unknown."""
     return _fact(port, "offer")
 
 
 def is_due(view: View) -> bool:
-    """Whether to answer: when that is proposed, or late enough that an update may be missed."""
+    """Return whether to answer: it is proposed, or so late that an update may be missed."""
     return view.proposal.action == view.contract.response or view.budget <= 1
 
 

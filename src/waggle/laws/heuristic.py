@@ -3,8 +3,8 @@
 It uses every operation of the runtime but no context-dependent rule. It takes the first move that
 applies: challenge a commitment that verified conflict refutes; commit to the ready claim with the
 highest support; relay the admissible trace with the highest support; deposit fresh private
-evidence; take the private proposal. Invariant: one view gives one decision, exactly equivariant
-(see `moves`).
+evidence; take the private proposal. Invariant: a deterministic function of the view, exactly
+equivariant (see `moves`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def challenge(view: View) -> Decision | None:
 
 
 def commit(view: View) -> Decision | None:
-    """Commit to the best ready claim where nothing is held."""
+    """Commit to the best ready claim if nothing is held."""
     if view.commitment is not None:
         return None
     claim = moves.best_ready(view)
@@ -54,7 +54,7 @@ def commit(view: View) -> Decision | None:
 
 
 def relay(view: View) -> Decision | None:
-    """Relay the best-supported trace, not back to where it came from."""
+    """Relay the best-supported trace, but not on the channel it came from."""
     trace = moves.best_trace(view, moves.relayable(view))
     channel = None if trace is None else moves.by_lot(view, avoid=(trace.channel,))
     if trace is None or channel is None:

@@ -1,10 +1,10 @@
-"""A language model in this process as a law: zero-shot or adapted, free or constrained.
+"""A law that runs a language model in this process: zero-shot or adapted, free or constrained.
 
 The backbone reads the anonymous prompt of its view and answers with one record (paper section
-"Controller"). All nodes of a round are one batch of the decoding engine; nothing is kept between
-calls but weights, the KV cache of shared prefixes and recent answers as drafts. Invariant: the same
-view gets the same answer, whatever shares its batch; at a temperature, the same view with the same
-entropy does.
+"Controller"). All nodes of a round form one batch of the decoding engine. Only the weights, the KV
+cache of shared prefixes and recent answers, used as drafts, are kept between calls. Invariant: the
+same view gets the same answer, whatever else is in its batch; with a temperature above 0, the same
+view with the same entropy does.
 """
 
 from __future__ import annotations
@@ -32,41 +32,41 @@ DEFAULT = "smollm2-135m-instruct"
 """The pretrained backbone that installs from the package index."""
 MODES = ("free", "constrained")
 ROWS = {"cpu": 64, "cuda": 512}
-"""Largest batch by kind of device: a GPU runs a step of many rows in the time of one."""
+"""Largest batch by device type; a GPU runs a step of many rows in the time of a single row."""
 MAX_RECORD_TOKENS = 1024
 """Longest constrained answer; the grammar of every view is far shorter."""
 
 
 class Sample(NamedTuple):
-    """A decision with what a learner needs of it."""
+    """A decision with its tokens and log-probabilities, for training."""
 
     prompt_tokens: tuple[int, ...]
     completion: Completion
-    """Its tokens, and the log-probabilities of those that were sampled."""
+    """The output tokens, and the log-probabilities of the sampled ones."""
     decode: Decode
 
 
 class LocalLaw:
-    """Decides with a causal language model.
+    """A law that decides with a causal language model.
 
     Args:
-        model: a name of `waggle models list`, a Hugging Face id, or a folder; by default what the
-            adapter says it is put on, else the pretrained default.
-        mode: `free` decodes greedily (reported numbers); `constrained` only spells records that
-            are admissible in this very view.
+        model: a name of `waggle models list`, a Hugging Face id, or a folder; by default the
+            backbone that the adapter names, else the pretrained default.
+        mode: `free` decodes greedily (used for the reported numbers); `constrained` generates only
+            records that are admissible in the view.
         adapter: folder of a PEFT adapter.
-        merge: fold the adapter into the weights; off keeps it apart, which is slower.
+        merge: merge the adapter into the weights; off keeps it separate, which is slower.
         device: `auto`, `cpu` or `cuda`.
-        dtype: `auto`, `float32`, `bfloat16`, or `int8`: on a CPU 1.1 to 1.5 times as fast, from
-            rounded weights, whose answers may differ.
-        max_new_tokens: longest free answer.
-        max_rows: largest batch; more nodes queue. By default 64 on a CPU, 512 on a GPU.
+        dtype: `auto`, `float32`, `bfloat16` or `int8`; `int8` rounds the weights, is 1.1 to 1.5
+            times as fast on a CPU, and may change answers.
+        max_new_tokens: longest free answer, in tokens.
+        max_rows: largest batch; further nodes queue. By default 64 on a CPU, 512 on a GPU.
         speculate: verify drafts from earlier answers (never changes an answer).
-        temperature: 0 decodes greedily; above 0 every request is sampled by its own entropy.
+        temperature: 0 decodes greedily; above 0 every request is sampled with its own entropy.
     """
 
     batched = True
-    """Played with many episodes side by side."""
+    """Many episodes are played side by side."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class LocalLaw:
 
     @classmethod
     def over(cls, model: Any, tokenizer: Any, **options: Any) -> LocalLaw:
-        """Return a law over weights that are in memory already."""
+        """Return a law that uses a model already in memory."""
         law = cls(**options)
         law._loaded = law._open(model, tokenizer)
         return law
@@ -123,13 +123,13 @@ class LocalLaw:
 
     @property
     def weights(self) -> tuple[str, str | None]:
-        """The model it decides with, by name or folder, and the folder of its adapter if any."""
+        """The model, by name or folder, and the folder of its adapter, if any."""
         model, _, _, adapter, _ = self._weights
         return model, adapter
 
     @property
     def digest(self) -> str:
-        """Name the weights it decides with, as they were loaded; empty where nobody can tell."""
+        """The digest of the weights as they were loaded; empty if they cannot be identified."""
         return digest(self._look() if self._loaded is None else self._seen)
 
     def _look(self) -> Seen:
@@ -141,7 +141,7 @@ class LocalLaw:
         self._ready()
 
     def _ready(self) -> tuple[Engine, Dialogue]:
-        """Load the weights at the first decision, so that naming a law costs nothing."""
+        """Load the weights at the first call, so that creating a law is cheap."""
         with self._lock:
             if self._loaded is None:
                 from waggle.engine.model.config import supports
@@ -151,33 +151,33 @@ class LocalLaw:
                 self._seen = self._look()
                 found = load.load_to_decode(name, supports, device, dtype, adapter, merge)
                 self._loaded = self._open(*found)
-                # What is loaded stays: collecting garbage need not look through it each time.
+                # The loaded objects stay, so garbage collection need not scan them each time.
                 gc.collect()
                 gc.freeze()
             return self._loaded
 
     def decide(self, requests: Sequence[Request]) -> list[Decode]:
-        """Decide for every request of one round, in one batch; equal prompts are decided once.
+        """Decide for every request of one round, in one batch; equal prompts are decoded once.
 
-        At a temperature, equal prompts of different entropy are different ones.
+        With a temperature above 0, equal prompts with different entropy are decoded separately.
         """
         return [
             _decode(completion, repeated) for _, completion, repeated in self._answered(requests)
         ]
 
     def sample(self, requests: Sequence[Request]) -> list[Sample]:
-        """Decide as `decide` does, and say in tokens what was asked, answered and chosen."""
+        """Decide as `decide` does, and also return the prompt tokens and the completion."""
         return [
             Sample((*prompt.prefix, *prompt.tail), completion, _decode(completion, repeated))
             for prompt, completion, repeated in self._answered(requests)
         ]
 
     def refresh(self, model: Any) -> None:
-        """Decide with the weights that a model has now (see `Engine.refresh`)."""
+        """Switch to the current weights of a model (see `Engine.refresh`)."""
         self._ready()[0].refresh(model)
 
     def _answered(self, requests: Sequence[Request]) -> list[tuple[Prompt, Completion, bool]]:
-        """Return the prompt and the answer of each request, and whether another one had got it."""
+        """Return each request's prompt and answer, and whether an earlier one had that prompt."""
         if not requests:
             return []
         engine, dialogue = self._ready()
@@ -198,7 +198,7 @@ class LocalLaw:
         ]
 
     def _sampling(self, request: Request) -> Sampling | None:
-        """Return how a request is sampled: a second attempt has noise of its own."""
+        """Return the sampling of a request, None for greedy; a second attempt has a new seed."""
         if not self.temperature:
             return None
         from waggle.engine.request import Sampling
@@ -232,7 +232,10 @@ def zero_shot(
     max_rows: int | None = None,
     max_new_tokens: int = 256,
 ) -> LocalLaw:
-    """Return the backbone as it is, decoding freely up to so many tokens: untaught, it babbles."""
+    """Return the backbone without fine-tuning, decoding freely up to `max_new_tokens`.
+
+    Without training, its output is mostly nonsense.
+    """
     law = LocalLaw(
         model, device=device, dtype=dtype, max_rows=max_rows, max_new_tokens=max_new_tokens
     )
@@ -242,7 +245,7 @@ def zero_shot(
 def zero_shot_constrained(
     model: str = DEFAULT, device: str = "auto", dtype: str = "auto", max_rows: int | None = None
 ) -> LocalLaw:
-    """Return the backbone as it is, spelling admissible records only."""
+    """Return the backbone without fine-tuning, generating only admissible records."""
     law = LocalLaw(model, mode="constrained", device=device, dtype=dtype, max_rows=max_rows)
     return _named("zero-shot-constrained", law)
 
@@ -255,7 +258,7 @@ def adapted(
     dtype: str = "auto",
     max_rows: int | None = None,
 ) -> LocalLaw:
-    """Return a PEFT adapter, merged into the backbone that it names unless `model` is given."""
+    """Return the law of a PEFT adapter, merged into `model` or else the backbone that it names."""
     law = LocalLaw(model, mode, adapter, device=device, dtype=dtype, max_rows=max_rows)
     return _named("adapted", law)
 
@@ -266,7 +269,7 @@ def _named(name: str, law: LocalLaw) -> LocalLaw:
 
 
 def _decode(done: Completion, repeated: bool) -> Decode:
-    """Account for an answer; one that another node's equal prompt had got took no model step."""
+    """Return an answer with its usage; a repeat of another node's answer took no model step."""
     usage = done.usage
     cost = Usage(
         calls=1,

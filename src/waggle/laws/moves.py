@@ -1,8 +1,8 @@
-"""Moves that rule-based laws share: rank, break ties, write, relay, challenge, commit.
+"""Moves shared by rule-based laws: rank, break ties, write, relay, challenge, commit.
 
 Every move is exactly equivariant: a choice depends on numbers, facts and lots, never on a name or
-the position of a row (Corollary 1). Where content and lots leave candidates tied, the next best
-candidate that stands alone is taken, and a law that finds none stays silent.
+the position of a row (Corollary 1). If content and lots leave the best candidates tied, the best
+one without a tie is taken; if all are tied, the law stays silent.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from waggle.core.schema import (
 
 Key: TypeAlias = tuple[Any, ...]
 DOUBT = "doubt"
-"""Port fact: how many statements of the channel own evidence contradicted, where that is shown."""
+"""Port fact, if shown: the number of the channel's statements that own evidence contradicted."""
 _T = TypeVar("_T")
 
 
@@ -72,18 +72,18 @@ def trace_rank(trace: Trace) -> Key:
 
 
 def port_keys(view: View) -> dict[str, Key]:
-    """Return every channel's key."""
+    """Return the sort key of every channel."""
     return {port.channel: port_key(port) for port in view.private.channels}
 
 
 def doubts(view: View) -> dict[str, int]:
-    """Return how much speaks against every channel that own evidence contradicted."""
+    """Return the number of contradicted statements of every channel that shows `DOUBT`."""
     rows = {p.channel: p.facts[DOUBT] for p in view.private.channels if DOUBT in p.facts}
     return {channel: doubt for channel, doubt in rows.items() if isinstance(doubt, int)}
 
 
 def is_doubtful(view: View, claim: str) -> bool:
-    """Whether a claim was heard on channels alone that own evidence contradicted."""
+    """Return whether a claim was heard only on channels that own evidence contradicted."""
     doubted = doubts(view)
     heard = [trace.channel for trace in view.traces if trace.claim == claim] if doubted else []
     return bool(heard) and all(channel in doubted for channel in heard)
@@ -92,8 +92,8 @@ def is_doubtful(view: View, claim: str) -> bool:
 def claim_key(view: View, claim: str, ports: Mapping[str, Key] | None = None) -> Key:
     """Rank a claim by own support, then by the incident traces on it, then by its facts.
 
-    The support of channels that own evidence contradicted does not add up. A caller that ranks
-    several claims of one view computes its `port_keys` once.
+    The total support leaves out channels that own evidence contradicted. To rank several claims of
+    one view, compute its `port_keys` once and pass them.
     """
     ports = port_keys(view) if ports is None else ports
     own = sorted((e.support, e.novelty) for e in view.private.evidence if e.claim == claim)
@@ -107,7 +107,7 @@ def claim_key(view: View, claim: str, ports: Mapping[str, Key] | None = None) ->
 
 
 def best_claim(view: View, claims: Iterable[str]) -> str | None:
-    """Return the best-supported of some claims, or None where they are tied."""
+    """Return the best-supported of the given claims, or None if they are tied."""
     ports = port_keys(view)
     return distinguished(claims, lambda claim: claim_key(view, claim, ports))
 
@@ -128,8 +128,8 @@ def held_contradiction(view: View) -> Evidence | None:
 def candidate_contradiction(view: View) -> Evidence | None:
     """Return new verified conflict against a candidate, or None.
 
-    A candidate is a claim that some channel supports while the node is committed to nothing. Of
-    several contradicted candidates the best-supported one counts.
+    A candidate is a claim that some channel supports while the node is committed to nothing. If
+    several candidates are contradicted, the best-supported one is taken.
     """
     if view.commitment is not None:
         return None
@@ -146,7 +146,7 @@ def candidate_contradiction(view: View) -> Evidence | None:
 def relayable(view: View) -> list[Trace]:
     """Return the traces worth relaying: alive after the hop and not refuted by own evidence.
 
-    A trace with conflict is relayed only where own evidence verifies the conflict; the transport
+    A trace with conflict is relayed only if own evidence verifies the conflict; the transport
     would suppress any other as an unverified challenge.
     """
     against = refuted(view)
@@ -160,7 +160,7 @@ def best_ready(view: View) -> str | None:
 
 
 def best_trace(view: View, traces: Sequence[Trace]) -> Trace | None:
-    """Return the best-supported of some traces; ties are broken by the lot of the channel.
+    """Return the best-supported of the given traces; ties are broken by the lot of the channel.
 
     Traces of channels that own evidence contradicted come last.
     """
@@ -175,9 +175,9 @@ def best_trace(view: View, traces: Sequence[Trace]) -> Trace | None:
 
 
 def by_lot(view: View, avoid: Sequence[str] = ()) -> str | None:
-    """Return the channel with the largest unshared lot outside `avoid`; `*` where it is allowed.
+    """Return the channel with the largest unique lot outside `avoid`, or `*` if that is allowed.
 
-    None where the channels are tied or the contract allows no deposit.
+    Return None if the channels are tied or the contract allows no deposit.
     """
     if not view.contract.deposits:
         return None
@@ -189,7 +189,7 @@ def by_lot(view: View, avoid: Sequence[str] = ()) -> str | None:
 
 
 def luck(view: View) -> int:
-    """Return a private draw made of the lots: the same for every naming of the channels."""
+    """Return a private random number derived from the lots, whatever the channels are named."""
     draw = 0
     for lot in sorted(port.lot for port in view.private.channels):
         draw = draw * 17 + lot + 1
@@ -219,7 +219,7 @@ def best_evidence(
 
 
 def follow(view: View, decision: Decision, claim: str | None) -> Decision:
-    """Turn a decision to following a listed claim, where the contract has such an action."""
+    """Make a decision follow a listed claim, if the contract has such an action."""
     verb = next((a for a in view.contract.actions if takes_claim(a)), None)
     if verb is None or claim is None or is_wait(decision) or not is_listed(view, claim):
         return decision
@@ -228,10 +228,10 @@ def follow(view: View, decision: Decision, claim: str | None) -> Decision:
 
 
 def act(view: View, deposit: Trace | None = None, commit: Commitment | None = None) -> Decision:
-    """Take the private proposal's action together with a write and a commitment update.
+    """Return the private proposal's action with a write and a commitment update.
 
-    A wait may neither write nor commit, so both are dropped where the proposal is to wait; a write
-    is dropped where the contract has none.
+    A wait may neither write nor commit, so both are dropped if the proposal is to wait; a write is
+    dropped if the contract allows no deposits.
     """
     private = private_decision(view)
     if private.task_action == WAIT:

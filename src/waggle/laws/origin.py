@@ -1,8 +1,8 @@
-"""What the folder of a trained law says about it: canon order, teacher and backbone.
+"""Metadata in the folder of a trained law: canon order, teacher and backbone.
 
-A folder that training exported holds `waggle.json`, one that ships holds `law.json`. An adapter
-from elsewhere names its backbone in PEFT's own file. Any other folder or name says nothing, and the
-law then takes the paper's defaults. The files are not trusted: their size and types are checked.
+A folder that training exported has a `waggle.json`, a shipped one a `law.json`. An adapter from
+elsewhere names its backbone in PEFT's own file. Any other folder or name has no metadata, and the
+law then uses the paper's defaults. The files are not trusted: their size and types are checked.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _Name = Annotated[str, msgspec.Meta(max_length=4096)]
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """What a law's folder says about it."""
+    """The metadata of a law, read from its folder."""
 
     order: Literal["shuffled", "canonical"] = "shuffled"
     """The canon order it was trained in."""
@@ -53,10 +53,10 @@ _File = TypeVar("_File", _Description, _Adapter)
 
 
 def origin(folder: str | None) -> Origin:
-    """Return what a folder says about its law; the defaults where there is no such folder.
+    """Return the metadata of a law's folder, or the defaults if there is no folder.
 
     Raises:
-        ConfigError: when a description cannot be read.
+        ConfigError: if a description cannot be read.
     """
     if folder is None:
         return Origin()
@@ -79,10 +79,10 @@ def _read(file: Path, kind: type[_File]) -> _File:
 
 
 def backbone_of(adapter: str, default: str) -> str:
-    """Return the backbone that an adapter names, or the default where it names none.
+    """Return the backbone that an adapter names, or the default if it names none.
 
     Raises:
-        ConfigError: when the name is neither a known model nor a folder with one.
+        ConfigError: if the name is neither a known model nor a folder with one.
     """
     name = origin(adapter).backbone
     if name == UNNAMED:

@@ -1,17 +1,18 @@
-"""Prompts are tokenized piece by piece, and the tokens of each piece are remembered.
+"""Tokenization of prompts piece by piece, with a cache of the tokens of each piece.
 
-Byte-level BPE cuts a text into pieces by regular expressions and merges within each piece alone, so
-the encoding of a text is the concatenation of its pieces' encodings, and prompts repeat their
-pieces over and over. The expressions are read from the tokenizer and used on ASCII text, where
+Byte-level BPE splits a text into pieces by regular expressions and merges only within a piece, so
+the encoding of a text is the concatenation of its pieces' encodings, and prompts repeat the same
+pieces many times. The expressions are read from the tokenizer and applied to ASCII text, where
 Python's engine and the tokenizer's agree; any other text and any other kind of tokenizer is encoded
 by the tokenizer itself.
 
-Rows of a view repeat from round to round and from node to node, so a text is first cut into its
-rows, and a new row into its fields: where a brace or a comma follows a digit, every usual
-expression cuts as well. Only a field that is new is cut by the expressions, which takes longest.
+Rows of a view repeat across rounds and nodes, so a text is first split into rows, and an uncached
+row into fields. These splits are where a brace or a comma follows a digit, since every usual
+expression splits there as well. Only an uncached field is split by the expressions, the slowest
+step.
 
-Invariant: the tokens are the tokenizer's own. Samples are compared with it, and one that differs
-ends the piecewise encoding.
+Invariant: the tokens equal the tokenizer's. Samples are compared with it, and a mismatch turns
+piecewise encoding off.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from itertools import chain
 from typing import Any
 
 MAX_PIECES = 50_000
-"""Pieces of one kind that are remembered, of half a kilobyte each; then all are forgotten."""
+"""Pieces in one cache, of half a kilobyte each; a full cache is cleared."""
 MARKS = (",", "}")
-"""What ends a number in a view: first the mark of fields, then that of rows."""
+"""Characters that end a number in a view: first the one that ends fields, then rows."""
 SAMPLE = 64
-"""The first texts are all compared with the tokenizer, then one of so many."""
+"""The first 64 texts are all compared with the tokenizer, then one in 64."""
 _GPT2 = (
     r"'s|'t|'re|'ve|'m|'ll|'d| ?[A-Za-z]+| ?[0-9]+| ?[^\sA-Za-z0-9]+|\s+(?!\S)|\s+"  # as ByteLevel
 )
@@ -35,13 +36,13 @@ _CLASSES = {r"\p{N}": "0-9", r"\p{L}": "A-Za-z", r"\p{Lu}": "A-Z", r"\p{Ll}": "a
 _TOKEN = re.compile(r"\\p\{\w+\}|\\.|.", re.DOTALL)
 
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, re.error)
-"""Errors from reading a tokenizer of another kind."""
+"""Errors raised when reading a tokenizer of another kind."""
 
 Encode = Callable[[str], Sequence[int]]
 
 
 class _Pieces(dict[str, Sequence[int]]):
-    """Encodings of pieces, made on first use."""
+    """A cache from pieces to their encodings, filled on first use."""
 
     def __init__(self, make: Encode) -> None:
         super().__init__({"": ()})
@@ -56,7 +57,7 @@ class _Pieces(dict[str, Sequence[int]]):
 
 
 class Piecewise:
-    """Encodes batches of texts for one tokenizer of the `tokenizers` library."""
+    """A batch encoder for one tokenizer of the `tokenizers` library."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -96,7 +97,7 @@ def _encoder(inner: Any) -> Encode:
     """Return a function that encodes one text piece by piece.
 
     Raises:
-        ValueError: where a tokenizer does something that is not reproduced here.
+        ValueError: if the tokenizer does something that is not reproduced here.
     """
     settings = json.loads(inner.to_str())
     rewrites = _rewrites(settings["normalizer"])
@@ -115,14 +116,14 @@ def _encoder(inner: Any) -> Encode:
 
 
 def _rewrites(normalizer: dict[str, Any] | None) -> bool:
-    """Whether texts are changed before they are cut; an empty sequence leaves them alone."""
+    """Return whether a normalizer changes texts; an empty sequence does not."""
     if normalizer is None:
         return False
     return normalizer["type"] != "Sequence" or any(map(_rewrites, normalizer["normalizers"]))
 
 
 def _merger(settings: dict[str, Any], model: Any) -> Encode:
-    """Return the encoding of one piece by the BPE model itself."""
+    """Return a function that encodes one piece with the BPE model itself."""
     odd = ("dropout", "continuing_subword_prefix", "end_of_word_suffix")
     if settings["type"] != "BPE" or any(settings.get(name) for name in odd):
         raise ValueError("merges depend on more than the piece")
@@ -135,7 +136,7 @@ def _byte_letters(piece: str) -> str:
 
 
 def _patterns(settings: dict[str, Any]) -> list[str]:
-    """Return the expressions that cut a text, in the order of their use."""
+    """Return the expressions that split a text, in order of use."""
     steps = settings["pretokenizers"] if settings["type"] == "Sequence" else [settings]
     *cuts, last = steps
     if last["type"] != "ByteLevel" or last["add_prefix_space"]:
@@ -154,7 +155,7 @@ def _pattern(cut: dict[str, Any]) -> str:
 
 
 def _ascii(pattern: str) -> str:
-    """Translate an expression of the tokenizer's engine to Python's, for ASCII text."""
+    """Translate a regular expression from the tokenizer's engine to Python's, for ASCII text."""
     out, inside = [], False
     for part in _TOKEN.findall(pattern):
         if part in _CLASSES:
@@ -183,14 +184,14 @@ def _split(pattern: re.Pattern[str], pieces: _Pieces) -> Encode:
 
 
 def _ends_numbers(mark: str, patterns: Sequence[re.Pattern[str]], added: Sequence[str]) -> bool:
-    """Whether expressions cut between a digit and a mark, and no added token holds both."""
+    """Return whether patterns split between a digit and a mark that no added token spans."""
     across = re.compile("[0-9]" + re.escape(mark))
     cuts = any("7" in pattern.split("7" + mark) for pattern in patterns)
     return cuts and not any(across.search(text) for text in added)
 
 
 def _cut(mark: str, pieces: _Pieces) -> Encode:
-    """Return an encoding that cuts a text before each mark that follows a digit."""
+    """Return a function that encodes a text split before each mark that follows a digit."""
     known = pieces.__getitem__
 
     def encode(text: str) -> Sequence[int]:
@@ -210,7 +211,7 @@ def _cut(mark: str, pieces: _Pieces) -> Encode:
 
 
 def _with_added(added: list[dict[str, Any]], encode: Encode) -> Encode:
-    """Return an encoding that takes added tokens out first, the longest that begins earliest."""
+    """Return a function that matches added tokens first: the earliest, then the longest."""
     if any(a["normalized"] or a["single_word"] or a["lstrip"] or a["rstrip"] for a in added):
         raise ValueError("added tokens depend on the text around them")
     known = {a["content"]: (a["id"],) for a in added}

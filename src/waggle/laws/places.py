@@ -1,10 +1,10 @@
-"""Where to walk: which reported claim is worth following, if any.
+"""Choice of the reported claim that is worth walking to, if any.
 
-Own observation comes first, so a node that sees what it needs follows nothing. Of a task that it
-does not know a law follows reports with an age, which somebody saw; a place without one is a
-landmark, and to walk there may undo the private plan, as in Flocking. Thresholds were
-chosen on development seeds (lab/LOG.md); expert and controls share them. Invariant: one view, one
-choice, exactly equivariant.
+Own observation comes first, so a node that sees what it needs follows no report. In an unknown
+task, only reports with an age are followed, since a node saw those places; a place without an age
+is a landmark, and walking there may undo the private plan, as in Flocking. Thresholds were chosen
+on development seeds (lab/LOG.md); expert and controls share them. Invariant: a deterministic
+function of the view, exactly equivariant.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from waggle.laws import moves
 FRESH = 1
 """Age up to which a report of a prey is worth following."""
 REACH = 4
-"""Bin of distance up to which a report of a prey is worth following."""
+"""Distance bin up to which a report of a prey is worth following."""
 NEAR = 4
-"""Bin of distance from which on the way to an exit is worth walking; nearer it is searched."""
+"""Distance bin from which an exit is worth walking to; a nearer one is searched for."""
 
 
 def goal(view: View) -> str | None:
-    """Return the reported claim to walk to, or None where the private move is better."""
+    """Return the reported claim to walk to, or None if the private move is better."""
     wrong = refuted(view)
     rows = [row for row in view.private.claims if _is_wanted(view, row)]
     if any(row.facts.get("source") == "seen" for row in rows):
@@ -38,7 +38,7 @@ def goal(view: View) -> str | None:
 
 
 def _is_wanted(view: View, row: ClaimRow) -> bool:
-    """Whether the node needs a place of this kind now: any, unless it carries things."""
+    """Return whether the node needs this place; in carrying tasks, nest if loaded, else food."""
     carrying = view.private.observation.get("carrying")
     return carrying is None or row.facts.get("kind") == ("nest" if carrying else "food")
 

@@ -2,9 +2,9 @@
 
 Each writes its own evidence every round on the port that its rule chooses, commits to its proposal
 or another claim once that is ready, never challenges, and answers when its proposal is ready or is
-to answer. `first-listed` is the one law here that reads the position of a row: it shows what a
-sorted (canonical) order gives away, and is exactly equivariant only in that order. All others break
-ties by lot, never by name or position.
+itself an answer. `first-listed` is the only law here that reads the position of a row: it shows how
+much a sorted (canonical) order reveals, and is exactly equivariant only in that order. All others
+break ties by lot, never by name or position.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from waggle.core.schema import MAX_BIN, Commitment, Decision, Evidence, Port, Tr
 from waggle.laws import moves
 
 OFFER = "offer"
-"""Port fact: how much this node holds that the neighbour has neither sent nor been sent."""
+"""Port fact: how much this node holds that was neither sent to nor by the neighbour."""
 
 SENT = "sent"
-"""Port fact: rounds since the node last wrote there."""
+"""Port fact: rounds since the node last wrote on the port."""
 
 
 class _PortRule:
-    """Write own evidence on the port that `choose` returns."""
+    """Base class: write own evidence on the port that `choose` returns."""
 
     def decide(self, requests: Sequence[Request]) -> list[Decode]:
         """Decide for every request of one round."""
         return [Decode(self._decision(request)) for request in requests]
 
     def choose(self, request: Request) -> Port | None:
-        """Return the port to write on, or None where the ports are tied."""
+        """Return the port to write on, or None if the ports are tied."""
         raise NotImplementedError
 
     def _decision(self, request: Request) -> Decision:
@@ -50,7 +50,7 @@ class RandomPort(_PortRule):
     name: ClassVar[str] = "random-port"
 
     def choose(self, request: Request) -> Port | None:
-        """Draw through the lots, so that the position of a row does not matter."""
+        """Draw by the lots of the ports, so that the position of a row does not matter."""
         return moves.distinguished(
             request.view.private.channels,
             lambda port: (seeds.mix(request.entropy, port.lot), moves.port_key(port)),
@@ -97,7 +97,7 @@ class FirstListed(_PortRule):
 
 
 def _largest(view: View, fact: str) -> Port | None:
-    """Return the port with the largest number under a fact; a missing fact counts as 0."""
+    """Return the port with the largest value of a fact; a missing fact counts as 0."""
 
     def key(port: Port) -> moves.Key:
         value = port.facts.get(fact, 0)
@@ -113,7 +113,7 @@ def _own_evidence(view: View) -> Evidence | None:
 
 
 def _answering(view: View, deposit: Trace | None, claim: str | None) -> Decision:
-    """Write, commit to a ready claim where nothing is held, and answer with a ready proposal."""
+    """Write, commit to a ready claim if none is held, and answer with a ready proposal."""
     deposit = deposit if view.contract.deposits else None
     commit = None
     if claim is not None and view.commitment is None:

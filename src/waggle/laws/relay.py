@@ -1,9 +1,10 @@
-"""`relay`: the floor that every law has to beat, a law that knows no task.
+"""`relay`: a law without task knowledge, the floor that every other law has to beat.
 
-It writes what it sees, else passes on what it hears, first to those who did not tell it, and
-follows what it hears while it sees nothing.
-It never commits, challenges or compares. Where a law is not better than this one, the adapter and
-the runtime do the organising, not the law. Invariant: one view, one decision, exactly equivariant.
+It writes its own evidence, else relays the best trace, preferably to a neighbour that did not send
+it. Without own evidence it also follows the claim of that trace.
+It never commits, challenges or compares. If a law is not better than this one, the adapter and the
+runtime do the organising, not the law. Invariant: a deterministic function of the view, exactly
+equivariant.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from waggle.laws import moves
 
 
 class Relay:
-    """Tell what is seen, else relay what is heard; follow that while nothing is seen."""
+    """Write own evidence, else relay the best trace; without own evidence, follow traces."""
 
     name: ClassVar[str] = "relay"
 
@@ -28,7 +29,7 @@ class Relay:
 
 
 def decide(view: View) -> Decision:
-    """Return the private action with one write; follow a claim where all is hearsay."""
+    """Return the private action with one write; without own evidence, follow a heard claim."""
     seen = moves.best_evidence(view)
     heard = moves.best_trace(view, moves.relayable(view))
     row = seen or heard
@@ -42,6 +43,6 @@ def decide(view: View) -> Decision:
 
 
 def _listener(view: View, claim: str) -> str | None:
-    """Return a channel by lot, one that has not told the claim where there is one."""
+    """Return a channel by lot, preferably one that has not sent the claim."""
     carriers = [trace.channel for trace in view.traces if trace.claim == claim]
     return moves.by_lot(view, avoid=carriers) or moves.by_lot(view)

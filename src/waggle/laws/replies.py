@@ -1,7 +1,7 @@
-"""Replies of chat endpoints, and a file that keeps them by the content of their questions.
+"""Replies of chat endpoints, and a file cache of them keyed by the content of the request.
 
 The file is one SQLite database, safe for several threads and processes. Invariant: a damaged or
-locked file costs the cache, never the episode.
+locked file disables the cache but never ends the episode.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 from waggle.core.errors import ConfigError
 
 LOCK_SECONDS = 10.0
-"""How long another process may hold the cache file before this one does without it."""
+"""How long to wait for another process's lock on the cache file before giving the cache up."""
 MAX_COUNT = 10**9
-"""Tokens that one call may claim to have cost."""
+"""Largest token count that is accepted for one call."""
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS replies"
     "(key TEXT PRIMARY KEY, text TEXT NOT NULL, sent INTEGER NOT NULL, received INTEGER NOT NULL)"
@@ -34,11 +34,11 @@ class Reply(NamedTuple):
     input_tokens: int
     output_tokens: int
     calls: int = 1
-    """0 for a reply that was found in the cache."""
+    """0 for a cached reply."""
 
     @property
     def sound(self) -> bool:
-        """Whether every field has its type and range: other programs wrote it."""
+        """Whether every field has a valid type and range; other programs wrote the data."""
         counts = (self.input_tokens, self.output_tokens)
         return isinstance(self.text, str) and all(
             type(count) is int and 0 <= count <= MAX_COUNT for count in counts
@@ -46,12 +46,12 @@ class Reply(NamedTuple):
 
 
 class ReplyCache:
-    """Replies by question, in one SQLite file."""
+    """A cache of replies by request, in one SQLite file."""
 
     def __init__(self, path: str) -> None:
         self._lock = threading.Lock()
         self._lost = False
-        """After the first error the file is left alone: every wait for its lock is as long."""
+        """True after the first error; the file is not used again, since each access could block."""
         try:
             place = Path(path).expanduser()
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -65,11 +65,11 @@ class ReplyCache:
 
     @staticmethod
     def key(question: Mapping[str, Any]) -> str:
-        """Return the key of a question: a digest of everything that may change its answer."""
+        """Return the key of a request: a digest of everything that may change its answer."""
         return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
 
     def find(self, key: str) -> Reply | None:
-        """Return a cached reply; a row that is no sound reply is ignored."""
+        """Return a cached reply; a row that is not a valid reply is ignored."""
         with self._lock, self._careful():
             query = "SELECT text, sent, received FROM replies WHERE key = ?"
             row = None if self._lost else self._database.execute(query, (key,)).fetchone()

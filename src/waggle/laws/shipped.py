@@ -1,9 +1,9 @@
-"""Laws of trained folders, and the one that ships with the package: `nano`.
+"""Laws loaded from trained folders, including `nano`, which ships with the package.
 
-Each is a local law over the weights of a folder, in the canon order it was trained in: a folder of
-`waggle.shipped`, one that training exported, or one that was packed elsewhere. Naming a law costs
-nothing; its files are verified and loaded at the first decision. Invariant: a law without its
-weights decides nothing and says in one line how to get them.
+Each is a local law with the weights of a folder and the canon order it was trained in. The folder
+is one of `waggle.shipped`, was exported by training, or was packed elsewhere. Creating a law is
+cheap; its files are verified and loaded at the first decision. Invariant: a law without its weights
+makes no decision and explains in one line how to get them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Shipped:
     """The factory of one shipped law; its docstring describes the weights."""
 
     def __init__(self, name: str, about: str, folder: Path | None = None) -> None:
-        """Name the law; `folder` is where its files lie, by default those of `waggle.shipped`."""
+        """Set the law's name and the `folder` of its files, by default that of `waggle.shipped`."""
         self.name = name
         self._folder = folder
         self.__doc__ = f"{about} {self._description()}"
@@ -72,12 +72,12 @@ class Shipped:
         """Return the law.
 
         Args:
-            mode: `free` decodes greedily (reported numbers); `constrained` allows only records
-                that are admissible in the view.
+            mode: `free` decodes greedily (used for the reported numbers); `constrained` generates
+                only records that are admissible in the view.
             device: `auto`, `cpu` or `cuda`.
-            dtype: `auto`, `float32`, `bfloat16`, or `int8`: on a CPU 1.1 to 1.5 times as fast, from
-                rounded weights, whose answers may differ.
-            max_rows: largest batch; more nodes queue. By default 64 on a CPU, 512 on a GPU.
+            dtype: `auto`, `float32`, `bfloat16` or `int8`; `int8` rounds the weights, is 1.1 to 1.5
+                times as fast on a CPU, and may change answers.
+            max_rows: largest batch; further nodes queue. By default 64 on a CPU, 512 on a GPU.
         """
         law = of_folder(self._place(), mode, device=device, dtype=dtype, max_rows=max_rows)
         law.name = self.name
@@ -85,7 +85,7 @@ class Shipped:
 
 
 def is_folder(name: str) -> bool:
-    """Whether a name is a folder that training exported or that was packed."""
+    """Return whether a name is a folder that training exported or that was packed."""
     return any((Path(name).expanduser() / file).is_file() for file in FILES)
 
 

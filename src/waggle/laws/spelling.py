@@ -1,8 +1,8 @@
-"""The grammar of a view for the engine: what a constrained answer may spell.
+"""The engine's grammar of a view: the texts that a constrained answer may take.
 
-A free response text cannot be enumerated, so it stands for the responses that the view offers;
-where the view offers none, the response is empty. Invariant: every spelled text is an admissible
-record.
+Free response texts cannot be enumerated, so the grammar allows only the responses that the view
+offers, or an empty response if it offers none. Invariant: every text of the grammar is an
+admissible record.
 """
 
 from __future__ import annotations

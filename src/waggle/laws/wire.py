@@ -1,8 +1,8 @@
 """The two chat protocols: OpenAI's chat completions and Anthropic's messages.
 
-A protocol says where a chat is posted, how the key travels, how turns and replies are written, and
-which parameters may be given up if a server refuses them. Invariant: what a server sent is data; it
-becomes a sound reply, or a `Malformed` with one line that says what is missing.
+A protocol defines the path, the headers that carry the key, the format of turns and replies, and
+the parameters that may be given up if a server refuses them. Invariant: server output is only data;
+it becomes a valid reply, or a `Malformed` with one line that states what is missing.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from waggle.laws.replies import Reply
 Turns: TypeAlias = Sequence[Mapping[str, str]]
 """A chat: turns with a role and a content."""
 MAX_SENTENCE = 300
-"""Characters that are kept of what a server says about an error."""
+"""Characters kept of a server's error message."""
 
 
 class Malformed(ValueError):
-    """An answer that is no reply of the protocol."""
+    """Raised when an answer is not a valid reply of the protocol."""
 
 
 class Wire(NamedTuple):
-    """One protocol."""
+    """One chat protocol."""
 
     path: str
-    """Behind the base address."""
+    """Appended to the base address."""
     key_env: str
-    """Where the key is, if nothing else is said."""
+    """Environment variable with the key, unless another is named."""
     headers: Callable[[str], dict[str, str]]
-    """How a key is sent; an empty one is not."""
+    """Returns the headers that carry a key; an empty key is not sent."""
     turns: Callable[[Turns], dict[str, Any]]
-    """The part of a body that holds the chat."""
+    """Returns the part of a body that holds the chat."""
     read: Callable[[Any], Reply]
-    """The reply in a body that was read as JSON."""
+    """Returns the reply in a parsed JSON body."""
     optional: Mapping[str, str]
-    """Parameters that servers may refuse, and the name that takes their place; empty for none."""
+    """Parameters that servers may refuse, each with a replacement name; empty for none."""
 
 
 def _openai_headers(key: str) -> dict[str, str]:
@@ -105,9 +105,9 @@ ANTHROPIC = Wire(
 
 
 def adapted(body: Mapping[str, Any], wire: Wire, given_up: Collection[str]) -> dict[str, Any]:
-    """Return a body without the parameters that were given up, or with what takes their place.
+    """Return a body with the given-up parameters removed, or renamed to their replacements.
 
-    What takes a place yields to a parameter that the body has by that name already.
+    A replacement does not overwrite a parameter that the body already has under that name.
     """
     names = {name: wire.optional[name] for name in given_up}
     kept = {name: value for name, value in body.items() if name not in names}
@@ -115,9 +115,9 @@ def adapted(body: Mapping[str, Any], wire: Wire, given_up: Collection[str]) -> d
 
 
 def blamed(said: str, body: Mapping[str, Any], wire: Wire) -> str:
-    """Return the parameter that a refusal is about, if the protocol can do without it.
+    """Return the parameter that a refusal is about, if it is optional in the protocol.
 
-    A server that names none of them most often means `response_format`, the youngest.
+    A server that names none of them most often means `response_format`, the newest.
     """
     here = [name for name in wire.optional if name in body]
     named = [name for name in here if re.search(rf"\b{name}\b", said)]
@@ -125,7 +125,7 @@ def blamed(said: str, body: Mapping[str, Any], wire: Wire) -> str:
 
 
 def sentence(data: bytes) -> str:
-    """Return what a server says about an error: its own sentence, wherever it put it."""
+    """Return the error message in a server's response, whichever field holds it."""
     try:
         found: Any = json.loads(data)
     except (ValueError, RecursionError):
@@ -139,6 +139,6 @@ def sentence(data: bytes) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a text on one line, without what a terminal would obey, and not too long."""
+    """Return a text on one line, without terminal control characters, cut to `MAX_SENTENCE`."""
     printable = "".join(c if c.isprintable() else " " for c in text)
     return " ".join(printable.split())[:MAX_SENTENCE]

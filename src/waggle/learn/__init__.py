@@ -1,9 +1,9 @@
-"""Learning from outcomes: any world with a score trains its law, without a teacher.
+"""Learning from outcomes: train a law on any world with a score, without a teacher.
 
-Read in this order: `config` (what a run is), `start` (the law it begins with), `luck` (a case
-sampled several times), `rollout` (episodes that a law plays by sampling) with `decisions` (what
-comes back), `credit` and `replays` (what each decision was worth), `losses` (the policy gradient
-under the grammar), `imitation` (records that are imitated beside it), `learner` (the loop), `trial`
-(paired comparison with the starting law), `controls` (what must not learn) and `fidelity` (whether
-a credit says what trying decisions another way says). `runs` reads finished runs, for reports.
+Read in this order: `config` (settings of a run), `start` (the starting law), `luck` (a case sampled
+several times), `rollout` (sampled episodes) with `decisions` (their decisions as arrays), `credit`
+and `replays` (the advantage of each decision), `losses` (the policy gradient under the grammar),
+`imitation` (records that are imitated in addition), `learner` (the training loop), `trial` (paired
+comparison with the starting law), `controls` (the law silenced or held constant) and `fidelity`
+(correlation of a credit with branched replays). `runs` reads finished runs, for reports.
 """

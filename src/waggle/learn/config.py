@@ -1,4 +1,4 @@
-"""What a run of `waggle learn` is, as one TOML file; unknown keys are an error."""
+"""Settings of a run of `waggle learn`, read from one TOML file; unknown keys are an error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from waggle.core.seeds import Split, generator
 from waggle.corpus.settings import one_line
 
 SCRATCH = "scratch"
-"""The start that has no weights of its own: an untrained backbone."""
+"""The value of `start` that selects a backbone without the weights of a law."""
 Credit = Literal["auto", "group", "share", "progress", "frozen", "branch"]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Part = Annotated[float, Field(ge=0, le=1)]
@@ -30,25 +30,25 @@ class _Settings(BaseModel):
 
 
 class Adapter(_Settings):
-    """The adapter that a large backbone is trained by; a small one is trained whole."""
+    """The adapter for training a large backbone; a small one is trained in full."""
 
     rank: Count = 32
     alpha: Count = 64
     above: Annotated[int, Field(ge=0)] = 50_000_000
-    """Backbones with more weights than this are trained by an adapter."""
+    """Backbones with more weights than this are trained with an adapter."""
 
 
 class Machine(_Settings):
-    """How the machine is used."""
+    """Device, processes, precision and checkpoints of a run."""
 
     device: str = "auto"
     """`auto`, `cpu` or `cuda`."""
     processes: Count = 1
-    """Processes that play episodes; one plays in the process that learns."""
+    """Processes that play episodes; with 1, the learning process plays them itself."""
     dtype: Literal["auto", "bfloat16", "float32"] = "auto"
-    """Arithmetic of training; by default bfloat16 on a GPU."""
+    """Precision of training; by default bfloat16 on a GPU."""
     tokens_per_pass: Count = 32_768
-    """Tokens that are run together in training; lower it if memory runs out."""
+    """Tokens of one pass in training; lower it if memory runs out."""
     compile: bool = False
     """Compile the layers that are trained: half a minute at first, then faster on a GPU."""
     save_every: Count = 20
@@ -58,7 +58,7 @@ class Machine(_Settings):
 
 
 class Settings(_Settings):
-    """A run of learning from outcomes."""
+    """Settings of one run of learning from outcomes."""
 
     name: str = "learn"
     tasks: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class Settings(_Settings):
     often: dict[str, Count] = {}
     """Tasks that get more cases than others, and how many times as many."""
     n: tuple[Count, ...] = (8,)
-    """Swarm sizes; cases go round through them."""
+    """Swarm sizes; cases cycle through them."""
     rounds: Count | None = None
     """Local updates of an episode; the task's own horizon if unset."""
     shock: bool = False
@@ -74,45 +74,45 @@ class Settings(_Settings):
     options: dict[str, Any] = {}
     """Options of the substrate."""
     vary: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
-    """Values of options that differ from case to case, by its seed: graphs, for instance."""
+    """Option values that vary from case to case, chosen by its seed: graphs, for instance."""
     start: str = "nano"
-    """The law it begins with: a shipped law, a law's folder, or `scratch`."""
+    """The starting law: a shipped law, a law's folder, or `scratch`."""
     backbone: str = "nano"
     """With `scratch`: the untrained or pretrained model that becomes a law."""
     order: Literal["shuffled", "canonical"] = "canonical"
     """With `scratch`: the canon order; other laws keep their own."""
     grammar_updates: Annotated[int, Field(ge=0, le=1_000_000)] = 300
-    """With `scratch`: updates of imitating random legal records, which teach the format alone."""
+    """With `scratch`: updates that imitate random legal records, which teach only the format."""
     reward: dict[str, float] = {"score": 1.0}
-    """Weights of the scores of a world; their sum is what is learned from."""
+    """Weights of the scores of a world; the reward is their weighted sum."""
     credit: Credit = "auto"
-    """How an outcome is shared out among decisions; `auto` takes `share` where the world has it."""
+    """How decisions are credited for an outcome; `auto` uses `share` if the world has it."""
     discount: Part = 0.7
-    """With `progress`: the weight of a round against the one before it."""
+    """With `progress`: the weight of a round relative to the one before it."""
     gained: bool = False
-    """With `progress`: leave out what stood before a decision, in worlds whose score adds up."""
+    """With `progress`: subtract the score before the decision, in worlds whose score adds up."""
     cases: Count = 8
-    """Cases of a batch."""
+    """Cases per batch."""
     replays: Annotated[int, Field(ge=2, le=1024)] = 8
-    """Episodes of each case, which differ by luck alone."""
+    """Episodes per case, which differ only in luck."""
     probes: Count = 16
-    """With `frozen` and `branch`: decisions of an episode that are replaced by another sample."""
+    """With `frozen` and `branch`: decisions per episode that are replaced by another sample."""
     mode: Literal["constrained", "free"] = "constrained"
-    """How episodes are sampled: among admissible records alone, or freely."""
+    """How episodes are sampled: from admissible records only, or freely."""
     temperature: Annotated[float, Field(gt=0, le=10)] = 1.0
     charge: Weight = 1.0
-    """Taken from the advantage of a decision that was not executable as decoded."""
+    """Subtracted from the advantage of a decision that was not executable as decoded."""
     minutes: Annotated[float, Field(gt=0, le=1_440)] = 10.0
-    """Time budget of the loop; whichever of it and `batches` is reached first ends the run."""
+    """Time budget of the loop; the run ends when this or `batches` is reached."""
     batches: Count = 100_000
     ahead: bool = False
-    """Whether a batch is sampled while the one before it is trained on, by weights that are one
-    batch older; it takes several `machine.processes`. A batch that follows a checkpoint is sampled
-    by the weights of that checkpoint, so that a resumed run is the same run."""
+    """Whether a batch is sampled while the previous one is trained on, with weights that are one
+    batch older; it needs several `machine.processes`. The batch after a checkpoint is sampled with
+    the weights of that checkpoint, so that a resumed run is identical."""
     trained: Count = 4_096
-    """About how many decisions of a batch are trained on, drawn in proportion to their credit."""
+    """Approximate number of decisions per batch to train on, drawn in proportion to credit."""
     updates: Count = 2
-    """Optimizer updates of each batch."""
+    """Optimizer updates per batch."""
     rate: Annotated[float, Field(gt=0, le=1)] = 2e-5
     rate_warm_up: Annotated[int, Field(ge=0)] = 4
     clip: Annotated[float, Field(gt=0)] = 0.2
@@ -122,49 +122,49 @@ class Settings(_Settings):
     entropy: Weight = 0.0
     """Weight of the entropy of choices."""
     entropy_most: Weight = 10.0
-    """Entropy of a choice up to which it is rewarded."""
+    """The entropy of a choice is rewarded up to this value."""
     legality: Weight = 0.1
-    """Weight of the loss that keeps the law admissible where it decodes freely."""
+    """Weight of the loss that keeps the law admissible when it decodes freely."""
     rehearse: tuple[str, ...] = ()
-    """Tasks whose decisions of the starting law are rehearsed, against forgetting."""
+    """Tasks on which decisions of the starting law are rehearsed, against forgetting."""
     rehearse_n: tuple[Count, ...] = ()
     """Swarm sizes of rehearsed tasks; `n` if empty."""
     kept_cases: Count = 4
-    """Development cases of each rehearsed name and size on which it is measured what was kept."""
+    """Development cases per rehearsed name and size, on which retention is measured."""
     rehearsed: Annotated[float, Field(ge=0, lt=1)] = 0.25
     """Share of rehearsed decisions in an update."""
     trial_cases: Count = 24
-    """Development cases of each task and size on which laws are compared during the run."""
+    """Development cases per task and size on which laws are compared during the run."""
     trial_mode: Literal["free", "constrained"] = "free"
-    """How laws are compared: decoding freely, as a law that ships does, or among admissible records
-    alone, where the law shall be played like that."""
+    """How laws decode in comparisons: freely, as a shipped law does, or from admissible records
+    only, if the law will be played that way."""
     trial_every: Count = 10
     """Batches between two comparisons."""
     final_cases: Count = 48
-    """Other development cases of the last comparison, which decides about the export."""
+    """Separate development cases of the final comparison, which decides about the export."""
     fidelity: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     """Decisions on which the credit is compared with closed-loop branches after the run."""
     shuffled: bool = False
-    """Control: advantages are dealt to decisions at random; it must not learn."""
+    """Control: advantages are shuffled among decisions; such a run must not learn."""
     adapter: Adapter = Adapter()
     machine: Machine = Machine()
 
     def fixed(self) -> dict[str, Any]:
-        """Return what a run keeps when it is resumed; the rest changes nothing but rounding.
+        """Return the settings that must not change on resume; the others affect only rounding.
 
-        Where batches are sampled ahead, `save_every` says which ones are not. The fidelity of the
-        credit is measured after the run.
+        `save_every` is among them, since it determines which batches are not sampled ahead.
+        `fidelity` is not: it is measured after the run.
         """
         kept = self.model_dump(mode="json", exclude={"fidelity", "machine"})
         return {**kept, "machine": self.machine.model_dump(include={"dtype", "save_every"})}
 
 
 def read_settings(path: Path | None, **given: Any) -> Settings:
-    """Read a recipe of learning; what the command line gives counts more.
+    """Read a recipe of learning; values from the command line take precedence.
 
     Raises:
         ConfigError: one line that names the file, the key and what is wrong with it.
-        PluginError: for a task that nobody knows.
+        PluginError: for an unknown task.
     """
     data: dict[str, Any] = {}
     if path is not None:
@@ -186,15 +186,15 @@ def read_settings(path: Path | None, **given: Any) -> Settings:
         raise one_line(error, f"recipe {path}" if path else "learn") from None
     if not settings.tasks:
         raise ConfigError("nothing to learn: name a task, or `tasks` in the recipe")
-    tasks_of(settings.tasks)  # one that nobody knows is refused before anything is played
+    tasks_of(settings.tasks)  # an unknown task is refused before anything is played
     return settings
 
 
 def reward(settings: Settings, scores: Mapping[str, float]) -> float:
-    """Return what an outcome is worth.
+    """Return the reward of an outcome: the weighted sum of its scores.
 
     Raises:
-        ConfigError: where the world has no such score.
+        ConfigError: if the world lacks one of the scores.
     """
     missing = [name for name in settings.reward if name not in scores]
     if missing:
@@ -206,7 +206,7 @@ def reward(settings: Settings, scores: Mapping[str, float]) -> float:
 
 
 def tasks_of(names: tuple[str, ...]) -> list[plugins.Task]:
-    """Return the tasks of some names; the name of a substrate stands for all of its tasks."""
+    """Return the tasks with these names; a substrate's name stands for all of its tasks."""
     found = []
     for name in names:
         if name in plugins.names("substrate"):
@@ -232,7 +232,7 @@ def training_cases(settings: Settings, seed: int, batch: int) -> list[Case]:
 
 
 def development_cases(settings: Settings, count: int, *, final: bool) -> list[Case]:
-    """Return cases of the development split, those of the last comparison apart from the others."""
+    """Return cases of the development split; the final comparison has separate seeds."""
     return [
         _case(settings, task, n, seed)
         for task in dict.fromkeys(tasks_of(settings.tasks))
@@ -242,7 +242,7 @@ def development_cases(settings: Settings, count: int, *, final: bool) -> list[Ca
 
 
 def kept_cases(settings: Settings) -> list[Case]:
-    """Return development cases of what is rehearsed; those of a name go through its tasks."""
+    """Return development cases of the rehearsed names; those of a name cycle through its tasks."""
     seeds = _development_seeds(settings.kept_cases, final=True)
     return [
         _case(settings, task, n, seed)
@@ -268,7 +268,7 @@ def _case(settings: Settings, task: plugins.Task, n: int, seed: int) -> Case:
 
 
 def _varied(settings: Settings, seed: int) -> dict[str, Any]:
-    """Return the varied options of a seed; seeds in a row go through all, the first one fastest."""
+    """Return the varied options of a seed; consecutive seeds enumerate them, the first fastest."""
     varied = {}
     for name, values in settings.vary.items():
         varied[name], seed = values[seed % len(values)], seed // len(values)

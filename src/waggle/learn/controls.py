@@ -1,8 +1,8 @@
 """Controls of a learned law: the same law silenced, or with its answers held constant.
 
-A law that organises loses by both. One that scores as well in silence has learned no communication,
-and one that scores as well with a constant answer has learned the answer that scores best. A
-constant answer that names a contact or a claim names the same one always, not the law's.
+A law that organises scores lower under both. One that scores as well when silenced has learned no
+communication, and one that scores as well with a constant answer has learned only the answer that
+scores best. A constant answer that names a contact or a claim always names the same one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CONTROLS = ("silent", "constant")
 
 
 def controlled(law: Any, control: str) -> Law:
-    """Return a law under a control; an empty name is none."""
+    """Return a law under a control; with an empty name, the law itself."""
     if not control:
         return law  # type: ignore[no-any-return]
     if control not in CONTROLS:
@@ -36,7 +36,7 @@ class _Controlled:
         self.name, self.order = law.name, law.order
         self._law, self._control = law, control
         self._said: dict[str, Counter[str]] = {}
-        """By task: how often each action, whatever it names, was decided so far."""
+        """Per task: how often each kind of action was decided so far, whatever it names."""
 
     def decide(self, requests: Sequence[Request]) -> list[Decode]:
         decodes = self._law.decide(requests)
@@ -55,10 +55,10 @@ class _Controlled:
         return Decode(self._constant(request, decision), decode.usage)
 
     def _constant(self, request: Request, decision: Decision) -> Decision:
-        """Act as was decided most often in this task and can be done here.
+        """Return a decision with the most frequent action of this task that is legal here.
 
-        Of the contacts or claims that the action may name, the alphabetically first is taken: names
-        do not change during an episode. A response is that of the private proposal, if it has one.
+        If the action may name several contacts or claims, the alphabetically first is used, since
+        names do not change during an episode. A response is that of the private proposal, if any.
         """
         view, contract = request.view, request.view.contract
         said = self._said.setdefault(contract.task, Counter())

@@ -1,11 +1,11 @@
 """Credit assignment: from the rewards of a batch to the advantage of every decision in it.
 
-A credit is a function of the batch; `CREDITS` names them. `group` compares episodes of one case,
-which differ by luck alone, as GRPO does. `share` averages that with the local reward of the node:
-what the world shared out to it and its contacts. `progress` uses the returns from every round on
-instead of the end alone, in replays that begin alike and fork. `frozen` and `branch` are
-counterfactual: replays measured what single decisions changed. Decisions without credit are not
-trained on.
+A credit is a function of the batch; `CREDITS` maps names to them. `group` compares episodes of one
+case, which differ only in luck, as GRPO does. `share` averages that with the local reward of the
+node: the world's share for it and its contacts. `progress` uses the returns from each round on
+instead of the final reward alone, in replays that share their first rounds and then fork. `frozen`
+and `branch` are counterfactual: replays measure the effect of single decisions. Decisions without
+credit are not trained on.
 """
 
 from __future__ import annotations
@@ -21,41 +21,41 @@ from waggle.learn.decisions import Decisions
 
 Advantages: TypeAlias = NDArray[np.float64]
 MIN_SPREAD = 1e-6
-"""Standard deviation of rewards below which a group says nothing."""
+"""Standard deviation of rewards below which a group gives no credit."""
 MIN_PROGRESS_SPREAD = 0.05
-"""Least deviation that returns are divided by, so that small differences are not magnified."""
+"""Smallest divisor of returns (a standard deviation), so that small differences stay small."""
 
 
 class Batch(NamedTuple):
-    """Episodes of several cases, those of one case side by side."""
+    """Episodes of several cases, grouped by case."""
 
     decisions: Decisions
     rewards: NDArray[np.float64]
-    """Of every episode."""
+    """One per episode."""
     local_rewards: Sequence[NDArray[np.float64] | None]
-    """Of every episode: the reward of each node, averaged with that of its contacts."""
+    """Per episode: the reward of each node, averaged with that of its contacts."""
     replays: int
-    """Episodes of a case."""
+    """Episodes per case."""
     progress: Sequence[NDArray[np.float64] | None] = ()
-    """Of every episode, with that credit: the discounted returns from each round on, by node."""
+    """Per episode, with credit `progress`: the discounted returns from each round on, by node."""
 
     @property
     def dead(self) -> float:
-        """The share of cases whose episodes all ended alike."""
+        """The share of cases whose episodes all have the same reward."""
         groups = self.rewards.reshape(-1, self.replays)
         return float(np.mean(groups.std(axis=1) < MIN_SPREAD))
 
 
 def group(batch: Batch) -> Advantages:
-    """Give every decision of an episode its reward, normalised within its case."""
+    """Return for every decision the reward of its episode, normalised within its case."""
     return _compared(batch.rewards, batch.replays)[batch.decisions.episode]
 
 
 def share(batch: Batch) -> Advantages:
-    """Give a decision half of its node's local reward and half of the episode's, normalised.
+    """Return half of the node's local reward plus half of the episode's, both normalised.
 
     Raises:
-        ConfigError: where no world shares anything out.
+        ConfigError: if no world provides shares.
     """
     if all(rewards is None for rewards in batch.local_rewards):
         raise ConfigError(
@@ -65,7 +65,7 @@ def share(batch: Batch) -> Advantages:
 
 
 def auto(batch: Batch) -> Advantages:
-    """Credit as `share` does in worlds that share out, and as `group` does in all others."""
+    """Return the credit of `share` in worlds that provide shares, and of `group` in all others."""
     found, whole = batch.decisions, group(batch)
     local = whole.copy()
     for first in range(0, len(batch.rewards), batch.replays):
@@ -80,9 +80,9 @@ def auto(batch: Batch) -> Advantages:
 
 
 def progress(batch: Batch) -> Advantages:
-    """Give a decision its node's return from this round on, minus the mean over replays.
+    """Return for every decision its node's return from this round on, minus the mean over replays.
 
-    In the round where they fork all replays show the same views: only decisions differ there.
+    In the round where they fork, all replays have the same views; only the decisions differ.
     """
     found = batch.decisions
     advantage = np.zeros(len(found))
@@ -90,7 +90,7 @@ def progress(batch: Batch) -> Advantages:
         replays = batch.progress[first : first + batch.replays]
         returns = [each for each in replays if each is not None]
         rounds = max(map(len, returns))
-        # An episode that has ended stays as it is.
+        # An episode that has ended keeps its last return.
         table = np.stack([np.pad(r, ((0, rounds - len(r)), (0, 0)), "edge") for r in returns])
         centered = table - table.mean(axis=0)
         forked = centered[np.isfinite(centered)]
@@ -102,7 +102,7 @@ def progress(batch: Batch) -> Advantages:
 
 
 def counterfactual(batch: Batch) -> Advantages:
-    """Give a decision what the reward lost when another one was tried in its place."""
+    """Return for every decision the reward lost when another one was tried in its place."""
     advantage = np.nan_to_num(batch.decisions.counterfactual.astype(np.float64))
     spread = np.sqrt(np.mean(advantage[advantage != 0] ** 2)) if advantage.any() else 0.0
     return advantage / spread if spread > MIN_SPREAD else np.zeros_like(advantage)
@@ -115,17 +115,17 @@ CREDITS: Mapping[str, Callable[[Batch], Advantages]] = {
 
 
 def advantages(batch: Batch, name: str, charge: float) -> Advantages:
-    """Return the advantage of every decision; one that was not executable is charged for it."""
+    """Return the advantage of every decision; one that was not executable loses `charge`."""
     return CREDITS[name](batch) - charge * ~batch.decisions.legal
 
 
 def sample_decisions(
     advantage: Advantages, count: int, draws: np.random.Generator
 ) -> tuple[NDArray[np.int64], Advantages]:
-    """Draw about so many decisions in random order, the more likely the larger their advantage.
+    """Draw about `count` decisions in random order, more likely the larger their |advantage|.
 
-    Returns them, and the advantage of every decision divided by its chance of being drawn
-    (importance sampling), so that the mean gradient is that of all decisions.
+    Returns their indices, and the advantage of every decision divided by its probability of being
+    drawn (importance sampling), so that the mean gradient is that of all decisions.
     """
     size = np.abs(advantage)
     credited = int(np.count_nonzero(size))
@@ -138,7 +138,7 @@ def sample_decisions(
 
 
 def _compared(values: NDArray[np.float64], replays: int) -> NDArray[np.float64]:
-    """Center values within their groups and scale them; a group without spread says nothing."""
+    """Standardise values within their groups; a group without spread gets zeros."""
     groups = values.reshape(-1, replays)
     spread = groups.std(axis=1, keepdims=True)
     centered = groups - groups.mean(axis=1, keepdims=True)

@@ -1,8 +1,8 @@
 """Sampled decisions as arrays: their tokens, the choices in them, and where they were made.
 
-A decision is a prompt, an answer and its end of turn. Some tokens of the answer are choices, with
-the tokens that were allowed there and the log-probability that the taken one was sampled with; all
-others were forced by the grammar. Invariant: row i of every array of decisions is decision i.
+A decision is a prompt, an answer and its end of turn. Some tokens of the answer are choices, each
+with the allowed tokens and the log-probability of the sampled one; all others were forced by the
+grammar. Invariant: row i of every array of decisions is decision i.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class Choice(NamedTuple):
     """One token that the law chose."""
 
     offset: int
-    """Its place in the answer."""
+    """Index in the answer."""
     allowed: Sequence[int]
-    """Tokens it could have chosen; empty where it was free."""
+    """Tokens that were allowed; empty if all were."""
     logprob: float
 
 
@@ -33,7 +33,7 @@ class SampledDecision(NamedTuple):
 
     prompt: Sequence[int]
     answer: Sequence[int]
-    """With its end of turn, if it has one."""
+    """Includes the end-of-turn token, if there is one."""
     choices: Sequence[Choice]
     node: int
     round: int
@@ -43,41 +43,41 @@ class SampledDecision(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """Some decisions, end to end."""
+    """Several decisions, concatenated in arrays."""
 
     ids: NDArray[np.int32]
     lengths: Index
     """Tokens of each decision, prompt and answer together."""
     prompts: Index
     episode: Index
-    """Which episode of its batch a decision belongs to."""
+    """Index of each decision's episode in the batch."""
     node: Index
     round: Index
     legal: NDArray[np.bool_]
     counterfactual: NDArray[np.float32]
-    """What the outcome lost by another decision in its place; not a number where none was tried."""
+    """Reward lost with another decision in its place; NaN where none was tried."""
     choices: Index
-    """Choices of each decision."""
+    """Number of choices of each decision."""
     offsets: Index
-    """Place of each choice in its answer."""
+    """Index of each choice in its answer."""
     logprobs: NDArray[np.float32]
     widths: Index
-    """Allowed tokens of each choice; 0 where all were."""
+    """Number of allowed tokens of each choice; 0 if all were allowed."""
     allowed: NDArray[np.int32]
-    """Allowed tokens of all choices, one after another."""
+    """Allowed tokens of all choices, concatenated."""
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     @cached_property
     def _starts(self) -> tuple[Index, Index, Index]:
-        """Where the tokens, the choices and the allowed tokens of each decision or choice begin."""
+        """Offsets of each decision's tokens and choices, and of each choice's allowed tokens."""
         return tuple(  # type: ignore[return-value]
             np.cumsum(sizes) - sizes for sizes in (self.lengths, self.choices, self.widths)
         )
 
     def take(self, chosen: Index) -> Decisions:
-        """Return some decisions, in the order given."""
+        """Return the chosen decisions, in the given order."""
         tokens, choices, allowed = self._starts
         picked = spans(choices[chosen], self.choices[chosen])
         widths = self.widths[picked]
@@ -96,7 +96,7 @@ class Decisions:
         )
 
     def of_episode(self, number: int) -> Decisions:
-        """Return the decisions with another number of their episode."""
+        """Return the decisions with `number` as the index of their episode."""
         columns = self.columns()
         return Decisions(**{**columns, "episode": np.full(len(self), number, np.int64)})
 
@@ -127,6 +127,6 @@ def pack(decided: Sequence[SampledDecision], counterfactual: Sequence[float]) ->
 
 
 def stack(parts: Sequence[Decisions]) -> Decisions:
-    """Put the decisions of several episodes one after another, numbered in this order."""
+    """Concatenate the decisions of several episodes, which are numbered in this order."""
     columns = [part.of_episode(number).columns() for number, part in enumerate(parts)]
     return Decisions(**{name: np.concatenate([c[name] for c in columns]) for name in columns[0]})

@@ -1,9 +1,9 @@
-"""Credit fidelity: does a credit say of a decision what trying it another way says?
+"""Credit fidelity: the correlation of a credit with the measured effect of decisions.
 
-After a run the law samples one more batch. Some of its decisions are branched: the law decides once
-more, and those decide again whose view has changed. The correlation of the credit that was used
-with these branches is its fidelity. Branches draw alternatives of their own, so that the credit
-`branch` is compared with independent branches: its fidelity is the most that others can reach.
+After a run the law samples one more batch. Some of its decisions are branched: the law samples an
+alternative, and nodes whose view has changed decide again. The correlation of the run's credit with
+these branches is its fidelity. Branches draw separate alternatives, so that the credit `branch` is
+compared with independent branches: its fidelity is the most that other credits can reach.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def measure(
 
 
 def correlation(credit: Sequence[float], branches: Sequence[float]) -> float | None:
-    """Return the correlation of a credit with what branches found; None where either is flat."""
+    """Return the correlation of a credit with branch advantages; None if either is constant."""
     one, two = np.asarray(credit, float), np.asarray(branches, float)
     if len(one) < 2 or one.std() == 0 or two.std() == 0:
         return None

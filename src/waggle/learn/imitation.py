@@ -1,7 +1,7 @@
-"""Records that a law imitates beside what it learns from outcomes.
+"""Records that a law imitates in addition to learning from outcomes.
 
-Random legal decisions teach an untrained model the format and nothing else. Decisions of the
-starting law on other tasks are rehearsed, so that it keeps what it could do.
+Random legal decisions teach an untrained model only the format. Decisions of the starting law on
+other tasks are rehearsed, against forgetting.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from waggle.scd.data.arrays import Rows, from_encoded, stack
 from waggle.scd.data.tokenize import ChatEncoder
 
 RECORDS = 8_192
-"""Most records that are kept."""
+"""Maximum number of records that are kept."""
 BATCH = 16
-"""Records of an update that teaches the format."""
+"""Records per update that teaches the format."""
 
 
 def random_records(settings: Settings, tokenizer: Any, order: Any, seed: int) -> Rows:
@@ -56,10 +56,10 @@ def _endless(settings: Settings, seed: int) -> Iterator[Case]:
 
 
 def rehearsal_cases(settings: Settings, seed: int) -> list[list[Case]]:
-    """Return cases of what is rehearsed, on training seeds, for every name and size.
+    """Return cases to rehearse, on training seeds, for every name and size.
 
-    Those of a name go through its tasks. There are two at least, and twice as many decisions in
-    them as will be kept.
+    The task of each case is drawn from those of the name. There are at least two cases, and they
+    have twice as many decisions as will be kept.
     """
     found = []
     for name in settings.rehearse:
@@ -89,10 +89,10 @@ def draw_rows(rows: Rows, count: int, seed: int, update: int) -> Rows:
 
 
 def kept(rows: Sequence[Rows], settings: Settings, seed: int) -> Rows:
-    """Keep as many records of every name and size, drawn at random.
+    """Keep equally many records of every name and size, drawn at random.
 
     Raises:
-        ConfigError: where the starting law has no records to rehearse.
+        ConfigError: if the starting law has no records to rehearse.
     """
     if not all(map(len, rows)):
         raise ConfigError(

@@ -1,15 +1,16 @@
-"""The loop: sample a batch of episodes, give credit, update, and compare with the start.
+"""The training loop: sample a batch of episodes, assign credit, update, compare with the start.
 
     result = Learner(settings, seed, out).learn()
 
-    OUT/metrics.jsonl   what every batch measured
+    OUT/metrics.jsonl   metrics of every batch
     OUT/weights/        plain weights for the players, the start's as version 1
-    OUT/checkpoints/    to resume from; OUT/best/ the weights of the best trial
-    OUT/law/            the law, if it is better than the start; OUT/learn.json says by how much
+    OUT/checkpoints/    to resume from; OUT/best/ has the weights of the best trial
+    OUT/law/            the law, if it is better than the start; OUT/learn.json has the gain
 
-Every draw of batch b is named by (seed, b): cases, luck, rehearsed records. Weights are selected by
-a trial on development seeds, and exported only if they gain on other development seeds. Several
-processes (see `scd/train/distributed`) play a share of all episodes each, and learn from all.
+Every random draw of batch b is keyed by (seed, b): cases, luck, rehearsed records. Weights are
+selected by a trial on development seeds, and exported only if they gain on other development seeds.
+If there are several processes (see `scd/train/distributed`), each plays a share of the episodes,
+and all of them learn from every episode.
 """
 
 from __future__ import annotations
@@ -60,32 +61,32 @@ from waggle.scd.train.distributed import Processes
 from waggle.scd.train.optimizer import Optimizer
 
 Watch = Callable[[int, Mapping[str, float]], None]
-"""Called after every batch with its number and what it measured."""
+"""Called after every batch with its number and metrics."""
 PATIENCE = 20
-"""Batches in a row without one differing pair of outcomes after which there is nothing to learn."""
+"""Consecutive batches without any difference between outcomes after which the run gives up."""
 KINDS = "tasks", "start", "credit", "reward", "mode", "temperature", "rate", "replays", "cases"
-"""Settings that a card names."""
+"""Settings that are listed in a model card."""
 
 
 class Result(NamedTuple):
-    """How a run ended."""
+    """The result of a run."""
 
     law: Path | None
-    """The exported law; None where it is not better than the start."""
+    """The exported law; None if it is not better than the start."""
     found: Comparison
     summary: dict[str, Any]
 
 
 class _PendingBatch(NamedTuple):
-    """Episodes of a batch that are being sampled."""
+    """A batch whose episodes are being sampled."""
 
     cases: list[Case]
     outcomes: Callable[[], list[Outcome]]
-    """Waits for them."""
+    """Waits for the episodes and returns their outcomes."""
 
 
 class Learner:
-    """Learns a law from outcomes."""
+    """Trains a law from outcomes."""
 
     def __init__(
         self, settings: Settings, seed: int, out: Path, watch: Watch = lambda _batch, _values: None
@@ -111,7 +112,7 @@ class Learner:
         self._rehearsal: Rows | None = None
 
     def learn(self) -> Result:
-        """Learn until the time or the batches are spent; export what is better than the start."""
+        """Train until the time or batch budget is spent; export the law if it beats the start."""
         cases = development_cases(self.settings, self.settings.trial_cases, final=False)
         others = development_cases(self.settings, self.settings.final_cases, final=True)
         self._prepare()
@@ -126,7 +127,7 @@ class Learner:
     # Before the loop.
 
     def _prepare(self) -> None:
-        """Teach an untrained model the format; keep a copy of what the run begins with."""
+        """Teach an untrained model the format; keep a copy of the initial weights."""
         if self.start.name == SCRATCH and self.settings.grammar_updates:
             self._learn_grammar()
         if self.settings.kl:
@@ -135,7 +136,7 @@ class Learner:
             self._reference.model.eval().requires_grad_(False)
 
     def _learn_grammar(self) -> None:
-        """Imitate random legal records; the weights are kept, so that it is done once."""
+        """Imitate random legal records; save the weights, so that this is done only once."""
         kept = self.out / "grammar"
         if (kept / checkpoint.BEST).exists():
             checkpoint.restore_best(self._trained, kept)
@@ -159,21 +160,21 @@ class Learner:
             checkpoint.save_best(kept, self._trained, None)
 
     def _rehearsed(self, players: Rollouts, first: Weights) -> Rows | None:
-        """Return decisions of the starting law on the tasks that are to be kept."""
+        """Return decisions of the starting law on the tasks to rehearse."""
         if not self.settings.rehearse:
             return None
         cases = imitation.rehearsal_cases(self.settings, self.seed)
         return imitation.kept(players.records(first, cases), self.settings, self.seed)
 
     def _publish(self, version: int) -> Weights:
-        """Write the present weights for the players, who may still need those just before."""
+        """Write the current weights for the players, which may still need the previous ones."""
         folder = self.out / "weights"
         weights = Weights(version, folder / f"{version}.safetensors")
         with self.processes.first():
             if self.processes.main:
                 folder.mkdir(parents=True, exist_ok=True)
                 write_tensors(weights.path, plain_weights(self.student))
-                if version > 3:  # the start's stay
+                if version > 3:  # keep those of the start
                     (folder / f"{version - 2}.safetensors").unlink(missing_ok=True)
         return weights
 
@@ -191,7 +192,7 @@ class Learner:
     def _loop(self, players: Rollouts, trial: Trial) -> None:
         settings = self.settings
         played = self.progress.update
-        # Batches count from one in the metrics, and their line 0 is the start.
+        # Batches are numbered from 1 in the metrics; line 0 is the start.
         sinks = [] if not self.processes.main else trackers.make(
             settings.machine.tracker, self.out, settings.name, played + 1 if played else 0
         )  # fmt: skip
@@ -208,7 +209,7 @@ class Learner:
                 values = self._batch(players, weights, batch)
                 weights = self._publish(batch + 3)
                 spent = self.progress.seconds + time.perf_counter() - began
-                spent = self.processes.agree(spent)  # all end by one clock
+                spent = self.processes.agree(spent)  # all processes use one clock
                 self.progress = self.progress._replace(update=batch + 1, seconds=spent)
                 values["minutes"] = spent / 60
                 if self._over or (batch + 1) % settings.trial_every == 0:
@@ -228,12 +229,12 @@ class Learner:
 
     @property
     def _over(self) -> bool:
-        """Whether the time or the batches are spent."""
+        """True once the time or batch budget is spent."""
         spent = self.progress.seconds >= 60 * self.settings.minutes
         return spent or self.progress.update >= self.settings.batches
 
     def _tried(self, trial: Trial, weights: Weights) -> dict[str, float]:
-        """Compare with the start, and keep the weights if none were better before."""
+        """Compare with the start, and save the weights if they are the best so far."""
         found = trial.compare(weights)
         if -found.gain.mean < self.progress.best_loss:
             self.progress = self.progress._replace(
@@ -253,7 +254,7 @@ class Learner:
         ahead = self._next is not None
         cases, wait = self._next or self._ask(players, weights, number)
         outcomes, self._next = wait(), None
-        # Whoever resumes has no older weights than the checkpoint's: those play what follows it.
+        # A resumed run has no weights older than the checkpoint's, so those play the next batch.
         if settings.ahead and (number + 1) % settings.machine.save_every:
             self._next = self._ask(players, weights, number + 1)
         rewards = np.array([reward(settings, outcome.scores) for outcome in outcomes])
@@ -277,7 +278,7 @@ class Learner:
         }  # fmt: skip
 
     def _ask(self, players: Rollouts, weights: Weights, number: int) -> _PendingBatch:
-        """Begin to sample a batch."""
+        """Start sampling a batch."""
         settings = self.settings
         cases = training_cases(settings, self.seed, number)
         trunk = settings.credit == "progress"
@@ -285,7 +286,7 @@ class Learner:
         return _PendingBatch(cases, players.begin(weights, jobs))
 
     def _alive(self, batch: Batch) -> None:
-        """Give up where outcomes never vary: no credit comes of them."""
+        """Raise TrainError if no decision got credit for PATIENCE batches."""
         credited = advantages(batch, self.settings.credit, charge=0.0).any()
         self._dead_run = 0 if credited else self._dead_run + 1
         if self._dead_run >= PATIENCE:
@@ -298,7 +299,7 @@ class Learner:
     def _learn(
         self, decisions: Decisions, advantage: NDArray[np.float64], number: int
     ) -> dict[str, float]:
-        """Take the updates of a batch, each on its share of the decisions that got credit."""
+        """Run the updates of a batch, each on its share of the decisions that got credit."""
         draws = generator(self.seed, "updates", number)
         order, advantage = sample_decisions(advantage, self.settings.trained, draws)
         sums: dict[str, float] = {}
@@ -319,11 +320,11 @@ class Learner:
     def _update(
         self, found: Decisions, advantage: NDArray[np.float64], update: int, sums: dict[str, float]
     ) -> None:
-        """Take one update, on this process's share of the decisions."""
+        """Run one update on this process's share of the decisions."""
         settings, count = self.settings, len(found)
         self._optimizer.set_rates(update, 0.0)
         self._optimizer.clear()
-        # Prompts of one task side by side: what they begin with is computed once.
+        # Put prompts of one task side by side, so that their common prefix is computed once.
         by_tokens = sorted_by_tokens(
             found.ids, np.cumsum(found.lengths) - found.lengths, found.prompts
         )
@@ -334,7 +335,7 @@ class Learner:
         if self._rehearsal is not None and settings.rehearsed:
             others = max(1, round(count * settings.rehearsed / (1 - settings.rehearsed)))
             rows = imitation.draw_rows(self._rehearsal, others, self.seed, update)
-            self._imitate(rows, settings.rehearsed / others)  # a record counts as a decision does
+            self._imitate(rows, settings.rehearsed / others)  # a record weighs like a decision
         norms = self._optimizer.step(self.processes)
         norm = float(norms["gradient.backbone"])
         if not np.isfinite(norm):
@@ -345,7 +346,7 @@ class Learner:
     def _pass(
         self, found: Decisions, advantage: NDArray[np.float64], count: int, sums: dict[str, float]
     ) -> None:
-        """Add the gradient of some decisions of an update."""
+        """Accumulate the gradient of one pass of an update."""
         settings, device = self.settings, self.student.device
         ragged = lay_out(found.ids, found.lengths, found.prompts, device=device)
         shown = lay_out_choices(found, advantage, device)
@@ -370,7 +371,7 @@ class Learner:
         sums["choices"] = sums.get("choices", 0.0) + len(shown.row)
 
     def _imitate(self, rows: Rows, weight: float) -> None:
-        """Add the gradient of imitating this process's share of some records."""
+        """Accumulate the gradient of imitating this process's share of the records."""
         rows = rows.take(np.arange(self.processes.rank, len(rows), self.processes.count))
         for part in groups(rows.inputs, self.settings.machine.tokens_per_pass):
             some = rows.take(part)
@@ -382,8 +383,8 @@ class Learner:
     # After the loop.
 
     def _finish(self, players: Rollouts, first: Weights, cases: list[Any]) -> Result:
-        """Compare the selected weights on other cases, with the controls; export if better."""
-        self.processes.wait()  # for the first, which keeps what was selected
+        """Compare the selected weights, and the controls, on other cases; export if better."""
+        self.processes.wait()  # for the main process, which saves the selected weights
         if self.progress.best_update > 0:
             checkpoint.restore_best(self._trained, self.out)
         selected = self._publish(self.progress.update + 4)
@@ -407,7 +408,7 @@ class Learner:
         if self.processes.main:
             if better:
                 self._export(found, summary)
-            write_json(self.out / "learn.json", summary)  # last: who finds it finds a finished run
+            write_json(self.out / "learn.json", summary)  # last: this file marks a finished run
             shutil.rmtree(self.out / "weights", ignore_errors=True)
         self.processes.wait()
         return Result(self.out / LAW if better else None, found, summary)
@@ -426,7 +427,7 @@ class Learner:
 
 
 def _on(settings: Settings, device: str | None) -> Settings:
-    """Return settings that use the device of this process of a group."""
+    """Return settings with the device of this process in a group; None leaves them unchanged."""
     if device is None:
         return settings
     machine = settings.machine.model_copy(update={"device": device})
@@ -438,7 +439,7 @@ def _mean(ended: Sequence[TrialEpisode]) -> float:
 
 
 def _by_task(cases: Sequence[Case], rewards: NDArray[np.float64]) -> dict[str, float]:
-    """Return the mean reward of every task and size of a batch."""
+    """Return the mean reward per task and size of a batch."""
     table: dict[str, list[float]] = {}
     for case, some in zip(cases, rewards.reshape(len(cases), -1), strict=True):
         table.setdefault(f"reward {stratum(case)}", []).append(float(some.mean()))

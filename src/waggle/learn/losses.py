@@ -1,10 +1,10 @@
 """The loss of sampled decisions: a clipped policy gradient under the grammar.
 
 A choice is a softmax over the tokens that were allowed; tokens that the grammar forced have
-probability one and no gradient. Beside it stand the divergence from the starting law, the entropy
-of choices, and legality: how likely the law, decoding freely, is to stay within what is allowed.
-Invariant: every term is a sum over decisions divided by their number in the update, so any cut into
-passes gives the gradient of the whole update.
+probability one and no gradient. The other terms are the divergence from the starting law, the
+entropy of choices, and legality: how likely the law is to choose allowed tokens when it decodes
+freely. Invariant: every term is a sum over decisions divided by their number in the update, so any
+split into passes gives the gradient of the whole update.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ class Choices(NamedTuple):
     """The choices of a pass, on the device."""
 
     row: Tensor
-    """Which predicted token of the pass each choice is."""
+    """Index of each choice among the predicted tokens of the pass."""
     allowed: Tensor
-    """(choices, width) allowed tokens; the first one repeated behind the last."""
+    """(choices, width) allowed tokens, padded with the taken token."""
     real: Tensor
-    """(choices, width): whether a column is an allowed token of its own."""
+    """(choices, width): False for padding."""
     taken: Tensor
     """Column of the token that was taken."""
     sampled: Tensor
     """Log-probability it was sampled with."""
     advantage: Tensor
     free: Tensor
-    """Choices among all tokens; their columns mean nothing."""
+    """Whether all tokens were allowed; the only real column is then the taken token."""
     token: Tensor
     """The token that was taken."""
 
 
 class Terms(NamedTuple):
-    """Sums over the choices of a pass; of a free choice the taken token alone counts."""
+    """Sums over the choices of a pass; for a free choice only the taken token counts."""
 
     policy: Tensor
     divergence: Tensor
-    """Of a free choice half the squared log-ratio: its mean gradient is that of the divergence."""
+    """For a free choice half the squared log-ratio, which has the divergence's mean gradient."""
     entropy: Tensor
     legality: Tensor
     clipped: Tensor
-    """How many choices have no policy gradient because their ratio was clipped."""
+    """Number of choices without policy gradient because their ratio was clipped."""
 
 
 def lay_out_choices(found: Decisions, advantage: NDArray[np.float64], device: str) -> Choices:
-    """Put the choices of some decisions on the device."""
+    """Copy the choices of these decisions to the device."""
     answers = found.lengths - found.prompts
     first = np.repeat(np.cumsum(answers) - answers, found.choices)
     starts = np.repeat(np.cumsum(found.lengths) - found.lengths + found.prompts, found.choices)
@@ -89,12 +89,12 @@ def policy_terms(
 
     Args:
         logits: of all predicted tokens of the pass.
-        targets: the tokens that stand there.
+        targets: the actual tokens at these positions.
         shown: the choices among them.
-        start: `log_policy` of the starting law, or None if divergence does not count.
-        temperature: that the choices were sampled at.
+        start: `log_policy` of the starting law, or None for no divergence term.
+        temperature: sampling temperature of the choices.
         clip: PPO's clipping range.
-        most: entropy of a choice up to which it is rewarded.
+        most: the entropy of a choice is rewarded up to this value.
     """
     logp = log_policy(logits, shown, temperature)
     taken = logp.gather(1, shown.taken.unsqueeze(1)).squeeze(1)
@@ -118,7 +118,7 @@ def policy_terms(
 
 
 def _illegality(logits: Tensor, targets: Tensor, shown: Choices) -> Tensor:
-    """Return the loss of forced tokens, and of the mass outside of what was allowed."""
+    """Return the loss of forced tokens plus that of mass outside the allowed tokens."""
     whole = logits.float().logsumexp(1)
     inside = logits.gather(1, targets.unsqueeze(1)).squeeze(1).float()
     some = logits.index_select(0, shown.row).float().gather(1, shown.allowed)

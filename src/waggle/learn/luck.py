@@ -1,9 +1,9 @@
 """Episodes with luck: the same case, sampled several times.
 
-Luck is the seed of an episode's sampling. The world draws by the seed of the case alone; the law
-samples by the node's own draw, mixed with the luck. Replays of a case (a group in GRPO) may have a
-trunk: they share the luck of their first rounds, and each has its own from the round on in which
-they fork. Invariant: what an episode decides depends on weights, case and luck alone.
+Luck is the seed of an episode's sampling. The world draws only from the seed of the case; the law
+samples with the node's draw mixed with the luck. Replays of a case (a group in GRPO) may have a
+trunk: they share the luck of their first rounds, and each has a different luck from the round in
+which they fork. Invariant: the decisions of an episode depend only on weights, case and luck.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from waggle.runtime.recorder import Sink
 from waggle.runtime.sync import Engine, Watcher
 
 WIDTH = 1_024
-"""Requests that one batch of the law should hold, while episodes last."""
+"""Target number of requests per batch of the law, as long as there are enough episodes."""
 
 
 class Job(NamedTuple):
@@ -30,23 +30,23 @@ class Job(NamedTuple):
     case: Case
     luck: int
     trunk: int | None = None
-    """The luck of its first rounds, which the replays of a case have in common; None for none."""
+    """The luck of the first rounds, shared by the replays of a case; None for no shared rounds."""
 
     def fork(self, rounds: int) -> int:
-        """Return the round from which an episode of so many has a luck of its own."""
+        """Return the first of `rounds` rounds that uses `luck` instead of the trunk's."""
         return 0 if self.trunk is None else derive(self.trunk, "fork") % rounds
 
     def luck_in(self, round: int, rounds: int) -> int:
-        """Return the luck of a round, in an episode of so many."""
+        """Return the luck of a round in an episode of `rounds` rounds."""
         return self.luck if self.trunk is None or round >= self.fork(rounds) else self.trunk
 
 
 def jobs_of(
     cases: Sequence[Case], replays: int, seed: int, batch: int, *, trunk: bool = False
 ) -> list[Job]:
-    """Return the episodes of a batch: so many replays of each case, case by case.
+    """Return the episodes of a batch: `replays` episodes of each case, ordered by case.
 
-    With a trunk, those of a case begin alike and fork in some round.
+    With a trunk, the replays of a case share their first rounds and then fork.
     """
     return [
         Job(
@@ -59,12 +59,12 @@ def jobs_of(
 
 
 class SampledEpisode(Engine):
-    """An episode whose law draws with luck of its own."""
+    """An episode whose law samples with the luck of its job."""
 
     job: Job
 
     def _play_round(self, round: int) -> Generator[Sequence[Request], Sequence[Decode], None]:
-        """Play a round whose requests have their entropy mixed with the luck."""
+        """Play a round with the luck mixed into the entropy of its requests."""
         inner, luck = super()._play_round(round), self.job.luck_in(round, self.world.rounds)
         try:
             requests = next(inner)
@@ -75,12 +75,12 @@ class SampledEpisode(Engine):
 
 
 def lucky(request: Request, luck: int) -> Request:
-    """Return a request whose draw is that of an episode with this luck."""
+    """Return the request with this luck mixed into its entropy."""
     return msgspec.structs.replace(request, entropy=mix(request.entropy, luck))
 
 
 class Sampler:
-    """A law that samples, and remembers the first decode of every request by its entropy."""
+    """A law that samples, and stores the first sample of every request by its entropy."""
 
     def __init__(self, law: LocalLaw) -> None:
         self.name, self.order = law.name, law.order
@@ -88,7 +88,7 @@ class Sampler:
         self._law = law
 
     def decide(self, requests: Sequence[Request]) -> list[Decode]:
-        """Sample a decision for every request; the same draw in the same view is made once."""
+        """Sample a decision for every request; first requests of equal entropy share a sample."""
         again = [request for request in requests if request.feedback]
         fresh = {
             request.entropy: request

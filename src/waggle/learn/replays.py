@@ -1,10 +1,10 @@
-"""What a single decision was worth: play its episode again with another decision in its place.
+"""The value of a single decision: replay its episode with another decision in its place.
 
 Some decisions of an episode are drawn; for each the law samples an alternative in the same view.
-With `frozen`, everybody else decides as before: an exact difference reward. With `branch`, those
-decide again whose view has changed, with the luck they had: it also credits what is said and only
-heard by others. A replay that lasts longer than its episode is decided by the law from there on.
-Invariant: an episode replayed without a change ends as it did.
+With `frozen`, all other decisions stay the same: an exact difference reward. With `branch`, nodes
+whose view has changed decide again, with the same luck; this also credits messages for their effect
+on others. If a replay lasts longer than its episode, the law decides the additional rounds.
+Invariant: an episode replayed without a change has the same outcome.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from waggle.runtime.replay import view_of
 from waggle.runtime.sync import Engine, Episode, play_together
 
 Known: TypeAlias = Mapping[int, tuple[bytes, tuple[Decode, ...]]]
-"""By the draw of an update: the view it was made on, and what the law returned."""
+"""By the draw of an update: its view and the decodes that the law returned."""
 
 
 class _Probe(NamedTuple):
-    """A decision of an episode, by its place in it, and what is decided instead."""
+    """A decision of an episode, by its index, and the decision that replaces it."""
 
     place: int
     entropy: int
     other: Sample | None
-    """None where the law decided the same."""
+    """None if the law sampled the same decision."""
 
 
 class ChangedReplay(Engine):
@@ -44,10 +44,10 @@ class ChangedReplay(Engine):
     luck: int
     branch: bool
     legal = True
-    """Whether the other decision was executable as decoded."""
+    """Whether the replacement was executable as decoded."""
 
     def episode(self) -> Episode:
-        """Play as a generator of the requests that have to be decided anew."""
+        """Play as a generator that yields the requests to be decided again."""
         inner = super().episode()
         try:
             requests = next(inner)
@@ -61,12 +61,12 @@ class ChangedReplay(Engine):
             return footer
 
     def _answer(self, request: Request) -> Decode | None:
-        """Return what was decided before, or None where it has to be decided again."""
+        """Return the recorded decode, or None if the request must be decided again."""
         if request.entropy == self.probe.entropy:
             assert self.probe.other is not None
             self.legal = not request.feedback
             return self.probe.other.decode if self.legal else Decode("")
-        if request.entropy not in self.known:  # the other one had ended by then
+        if request.entropy not in self.known:  # the original had ended by then
             return None
         seen, decodes = self.known[request.entropy]
         if self.branch and not _same(self, request, seen):
@@ -82,20 +82,20 @@ def _same(engine: Engine, request: Request, seen: bytes) -> bool:
 
 
 class Counterfactual(NamedTuple):
-    """Another decision in the place of one, and what the outcome lost by it."""
+    """An alternative to one decision, and the reward lost by it."""
 
     place: int
-    """Of the decision in its episode."""
+    """Index of the decision in its episode."""
     advantage: float
-    """0 where the law decided the same again."""
+    """0 if the law sampled the same decision again."""
     other: Sample | None
-    """The other decision, where it is another one."""
+    """The alternative; None if it is the same decision."""
     legal: bool = True
-    """Whether that was executable as decoded."""
+    """Whether the alternative was executable as decoded."""
 
 
 class Replays:
-    """Tries other decisions in episodes that a law has sampled; `draw` names their luck."""
+    """Tries alternative decisions in sampled episodes; `draw` names their random stream."""
 
     def __init__(self, law: LocalLaw, settings: Settings, draw: str = "other") -> None:
         self._law, self._settings, self._draw = law, settings, draw
@@ -103,7 +103,7 @@ class Replays:
     def counterfactuals(
         self, episodes: Sequence[tuple[Job, EpisodeRecord]], samples: Mapping[int, Sample]
     ) -> list[list[Counterfactual]]:
-        """Try some decisions of every episode another way; all replays share batches."""
+        """Replace some decisions of every episode by alternatives; all replays share batches."""
         found: list[list[Counterfactual]] = [[] for _ in episodes]
         changed: dict[int, tuple[ChangedReplay, int, float]] = {}
         law = Sampler(self._law)
@@ -129,7 +129,7 @@ class Replays:
     def _probes(
         self, job: Job, record: EpisodeRecord, samples: Mapping[int, Sample]
     ) -> tuple[Known, list[_Probe]]:
-        """Draw decisions of an episode and let the law decide each of them once more."""
+        """Draw decisions of an episode and sample an alternative for each of them."""
         updates = [update for entry in record.rounds for update in entry.updates]
         drawn = generator(job.luck, "probes").permutation(len(updates))[: self._settings.probes]
         requests = [

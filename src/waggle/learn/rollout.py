@@ -1,7 +1,7 @@
-"""Episodes that a law plays by sampling, in this process or in several.
+"""Sampled episodes of a law, played in this process or in several.
 
-A player keeps its own copy of the weights and takes new ones when a job names them. Invariant: what
-an episode decides never depends on what shares its batch or which process plays it.
+A player keeps a copy of the weights and loads new ones when a job names them. Invariant: the
+decisions of an episode never depend on the rest of its batch or on the process that plays it.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ from waggle.scd.train.distributed import Processes
 
 
 class Outcome(NamedTuple):
-    """How an episode ended, and the decisions in it."""
+    """The result of an episode, and its decisions."""
 
     scores: Mapping[str, float]
     local_rewards: NDArray[np.float64] | None
-    """Reward of each node, averaged with that of its contacts, where the world shares out."""
+    """Reward of each node, averaged with that of its contacts; None without shares."""
     decisions: Decisions
     branched: NDArray[np.float64] | None = None
-    """Advantage of each decision in closed-loop branches, where they were asked for."""
+    """Advantage of each decision in closed-loop branches, if they were requested."""
     progress: NDArray[np.float64] | None = None
-    """By round and node: the discounted mean of what was shared out to the node and its contacts
-    after this round and later; not a number before the fork. Only where credit needs it."""
+    """By round and node: the discounted mean of the shares of the node and its contacts after this
+    round and later; NaN before the fork. None unless the credit needs it."""
 
 
 class TrialEpisode(NamedTuple):
-    """How an episode under the law's most likely decisions ended."""
+    """The result of one episode of a trial."""
 
     case: Case
     scores: Mapping[str, float]
@@ -61,7 +61,7 @@ class TrialEpisode(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """A file of plain weights, and how many there were before it."""
+    """A file of plain weights and its version number."""
 
     version: int
     path: Path
@@ -77,16 +77,16 @@ class Player:
         self._law = LocalLaw.over(self._model, tokenizer, mode=settings.mode)
         self._law.name, self._law.order = start.name, start.order
         if machine.processes > 1:
-            gpu_memory.keep_to(machine.processes + 2)  # training has two shares
+            gpu_memory.keep_to(machine.processes + 2)  # training gets two shares
         self._end = tokenizer.encode(end_of_turn(tokenizer), add_special_tokens=False)
         self._settings, self._version = settings, 0
 
     def sample(
         self, weights: Weights | None, jobs: Sequence[Job], branches: int = 0
     ) -> list[Outcome]:
-        """Sample some episodes, with the credit of replays where the settings ask for it.
+        """Sample episodes, with counterfactual replays if the settings' credit needs them.
 
-        So many decisions of each episode are branched beside that, to compare a credit with.
+        In addition, `branches` decisions of each episode are branched, to compare a credit with.
         """
         self._take(weights)
         self._law.mode, self._law.temperature = self._settings.mode, self._settings.temperature
@@ -133,7 +133,7 @@ class Player:
         self, job: Job, world: World, record: EpisodeRecord, samples: dict[int, Sample],
         counterfactuals: Sequence[Counterfactual], standing: Sequence[NDArray[np.float64]],
     ) -> Outcome:  # fmt: skip
-        """Put an episode together: its decisions, and those that were tried in their place."""
+        """Return the outcome of an episode, with its decisions and the alternatives tried."""
         decided = list(self._decided(job, record, samples))
         advantage = [float("nan")] * len(decided)
         for one in counterfactuals:
@@ -153,7 +153,7 @@ class Player:
         )
 
     def _note(self, standing: list[NDArray[np.float64]], _entry: RoundRecord, world: World) -> None:
-        """Note after a round what stands to each node's credit."""
+        """Append each node's current reward after a round."""
         rewards = shares(world, "standing", own=0.5)
         rewards = shares(world, own=0.5) if rewards is None else rewards
         if rewards is None:
@@ -163,9 +163,9 @@ class Player:
     def _decided(
         self, job: Job, record: EpisodeRecord, samples: Mapping[int, Sample]
     ) -> Iterator[SampledDecision]:
-        """Pair what was sampled with where it was decided."""
+        """Yield each sampled decision with its node and round."""
         rounds = record.header.rounds
-        for entry in record.rounds[job.fork(rounds) :]:  # what all replays share gets no credit
+        for entry in record.rounds[job.fork(rounds) :]:  # shared rounds get no credit
             for update in entry.updates:
                 sample = samples[mix(update.entropy, job.luck)]
                 legal = update.stage in EXECUTABLE
@@ -195,7 +195,7 @@ class Player:
         )
 
     def sampled(self, weights: Weights | None, cases: Sequence[Case]) -> list[TrialEpisode]:
-        """Play cases as episodes of training are sampled, with one luck each."""
+        """Play cases sampled as in training, with one luck each."""
         self._take(weights)
         self._law.mode, self._law.temperature = self._settings.mode, self._settings.temperature
         law = Sampler(self._law)
@@ -207,7 +207,7 @@ class Player:
         return _ended([open_sampled(job, law) for job in jobs], law)
 
     def records(self, weights: Weights | None, cases: Sequence[Case]) -> Rows:
-        """Return the law's most likely decisions in some cases, as records to imitate."""
+        """Return the law's most likely decisions in these cases, as records to imitate."""
         self._take(weights)
         self._law.mode, self._law.temperature = self._settings.trial_mode, 0.0
         sampler = Sampler(self._law)
@@ -222,7 +222,7 @@ class Player:
         return from_encoded(encoded, [()] * len(encoded))
 
     def _take(self, weights: Weights | None) -> None:
-        """Take newer weights, if a job names them; without any the start's own are played."""
+        """Load newer weights if a job names them; with None, play the start's own."""
         version = 0 if weights is None else weights.version
         if version == self._version:
             return
@@ -234,7 +234,7 @@ class Player:
 
 
 def _ended(engines: Sequence[Engine], law: Any) -> list[TrialEpisode]:
-    """Play episodes together; results come in their order."""
+    """Play episodes together; return results in the same order."""
     found = {
         id(engine): TrialEpisode(engine.case, footer.scores, footer.counters)
         for engine, footer in play_together(engines, law, WIDTH)
@@ -243,7 +243,7 @@ def _ended(engines: Sequence[Engine], law: Any) -> list[TrialEpisode]:
 
 
 def _spread(counterfactuals: Sequence[Counterfactual], count: int) -> NDArray[np.float64]:
-    """Return the advantage of each of so many decisions; not a number where none was tried."""
+    """Return the advantages of `count` decisions; NaN where no alternative was tried."""
     advantage = np.full(count, np.nan)
     for one in counterfactuals:
         advantage[one.place] = one.advantage
@@ -251,7 +251,7 @@ def _spread(counterfactuals: Sequence[Counterfactual], count: int) -> NDArray[np
 
 
 def discounted(values: NDArray[np.float64], discount: float) -> NDArray[np.float64]:
-    """Return for every round the mean of the values from it on, later ones weighing less."""
+    """Return for every round the discounted mean of the values from that round on."""
     found, weight = values.astype(np.float64), 1.0
     for k in range(len(found) - 2, -1, -1):
         found[k] = (values[k] + discount * weight * found[k + 1]) / (1 + discount * weight)
@@ -260,9 +260,9 @@ def discounted(values: NDArray[np.float64], discount: float) -> NDArray[np.float
 
 
 def shares(world: World, hook: str = "share", own: float = 0.0) -> NDArray[np.float64] | None:
-    """Return what a world shares out to each node and its contacts, or None if it does not.
+    """Return the world's share for each node and its contacts, or None if it provides none.
 
-    So much of it is the node's own share; the rest is the mean over the node and its contacts.
+    The node's own share has weight `own`; the rest is the mean over the node and its contacts.
     """
     share = getattr(world, hook, None)
     parts = None if share is None else [share(node) for node in range(world.n)]
@@ -276,7 +276,7 @@ class Rollouts:
     """Players in one or several processes."""
 
     def __init__(self, run: Run, parts: int, block: int) -> None:
-        """Deal episodes to so many parts, so many of one case side by side."""
+        """Split episodes into `parts`, keeping `block` consecutive ones together."""
         self._run, self._parts, self._block = run, parts, block
 
     def sample(
@@ -288,9 +288,9 @@ class Rollouts:
     def begin(
         self, weights: Weights | None, jobs: Sequence[Job], branches: int = 0
     ) -> Callable[[], list[Outcome]]:
-        """Begin to sample episodes; what is returned waits for the outcomes.
+        """Start sampling episodes; return a function that waits for the outcomes.
 
-        Other processes play meanwhile. Their weights must stay until the outcomes are there.
+        Other processes play meanwhile. The weights file must stay until the outcomes are complete.
         """
         size = self._block
         blocks = [list(jobs[k : k + size]) for k in range(0, len(jobs), size)]
@@ -313,25 +313,25 @@ class Rollouts:
         return _joined(cases, parts, list(found))
 
     def sampled(self, weights: Weights | None, cases: Sequence[Case]) -> list[TrialEpisode]:
-        """Play cases as episodes of training are sampled; results in the order of the cases."""
+        """Play cases sampled as in training; results come in the order of the cases."""
         parts = _cut(cases, self._parts)
         found = self._run(_sampled, [(weights, part) for part in parts])
         return _joined(cases, parts, list(found))
 
     def records(self, weights: Weights | None, groups: Sequence[Sequence[Case]]) -> list[Rows]:
         """Return the law's most likely decisions in groups of cases, as records to imitate."""
-        # Whole episodes of a hundred rounds take longest, so every one is a job of its own.
+        # Whole episodes of a hundred rounds take longest, so each is a separate job.
         found = self._run(_records, [(weights, [case]) for cases in groups for case in cases])
         return [stack([next(found) for _ in cases]) for cases in groups]
 
 
 def _cut(items: Sequence[Any], parts: int) -> list[list[Any]]:
-    """Deal items to parts in turn, so that each has some of every kind."""
+    """Split items into parts round-robin, so that each part gets some of every kind."""
     return [list(items[k::parts]) for k in range(min(parts, len(items)))]
 
 
 def _joined(items: Sequence[Any], parts: Sequence[Any], found: list[Any]) -> list[Any]:
-    """Undo the dealing."""
+    """Undo `_cut`: return the results in the order of the items."""
     joined = [None] * len(items)
     for k, some in enumerate(found):
         joined[k :: len(parts)] = some
@@ -358,7 +358,7 @@ def _greedy(player: Player, job: tuple[Weights | None, list[Case], str]) -> list
 def rollouts(start: Start, settings: Settings, group: Processes) -> Iterator[Rollouts]:
     """Open the players of a run; every process of a group of learners has its own."""
     players = settings.machine.processes
-    # Replays with a common beginning are played side by side: it is decided once.
+    # Replays with a common beginning stay together, so that it is decided only once.
     block = settings.replays if settings.credit == "progress" else 1
     with mapped(players, partial(Player, start, settings)) as run:
         yield Rollouts(group.shared(run), group.count * players, block)

@@ -1,7 +1,7 @@
-"""Finished runs of `waggle learn`, read from their folders with distrust.
+"""Finished runs of `waggle learn`, read from their folders as untrusted input.
 
-A run is a folder with `learn.json` and `metrics.jsonl`. A folder may hold several, one below it
-each: training seeds, credits, controls. Files that say something else are refused in one line.
+A run is a folder with `learn.json` and `metrics.jsonl`. A folder may hold several runs, one per
+subfolder: training seeds, credits, controls. Invalid files are refused with a one-line error.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST_RUNS = 64
 Name = Annotated[str, msgspec.Meta(max_length=200, pattern=r"\A[^\x00-\x1f\x7f]+\Z")]
 Means = dict[Name, float]
 Metrics = Mapping[str, Mapping[int, float]]
-"""By the name of a figure: its value in every batch that measured it."""
+"""By the name of a metric: its value in every batch that measured it."""
 
 
 class Gain(msgspec.Struct, frozen=True):
@@ -38,11 +38,11 @@ class Gain(msgspec.Struct, frozen=True):
     executable: float
     means: Means
     gains: dict[Name, list[float]] = {}
-    """Of every case, by task and size; empty in files of early runs."""
+    """The gain of every case, by task and size; empty in files of early runs."""
 
 
 class Retention(msgspec.Struct, frozen=True):
-    """Scores on what was rehearsed."""
+    """Scores on the rehearsed tasks."""
 
     start: Means
     law: Gain
@@ -57,7 +57,7 @@ class Fidelity(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """What `learn.json` says."""
+    """The contents of `learn.json`."""
 
     settings: dict[str, Any]
     seed: int
@@ -77,14 +77,14 @@ class Run(NamedTuple):
     """One run."""
 
     name: str
-    """Of its folder."""
+    """Name of its folder."""
     settings: Settings
     summary: Summary
     metrics: Metrics
 
 
 def find(folder: Path) -> list[Path]:
-    """Return the folders of runs: this one, or those in it."""
+    """Return the folders of runs: this folder, or its subfolders."""
     if (folder / SUMMARY).is_file():
         return [folder]
     found = sorted(path.parent for path in folder.glob(f"*/{SUMMARY}"))
@@ -114,7 +114,7 @@ def read(folder: Path) -> Run:
 
 
 def _check(summary: Summary) -> None:
-    """Refuse figures that are not finite, and comparisons of other tasks than the start's."""
+    """Raise ValueError for numbers that are not finite, or tasks that differ from the start's."""
     pairs = [(summary.start, found) for found in (summary.law, *summary.controls.values())]
     if summary.sampled is not None:
         pairs.append((summary.start, summary.sampled))
@@ -141,7 +141,7 @@ def _figures(value: Any) -> Iterator[float]:
 
 
 def _metrics(path: Path) -> Metrics:
-    """Read the curves; a last line that was cut short by an interruption is passed over."""
+    """Read the curves; skip a last line that an interruption has truncated."""
     found: dict[str, dict[int, float]] = {}
     try:
         if path.stat().st_size > MAX_BYTES:

@@ -1,7 +1,7 @@
-"""The law a run begins with: its weights to train, and the same weights to play with.
+"""The starting law of a run: its weights for training, and the same weights for playing.
 
-A small law is trained whole. A large backbone is trained by an adapter: that of the starting law,
-or a new one. A player needs plain weights, so those of an adapter are folded in for it.
+A small law is trained in full. A large backbone is trained with an adapter: that of the starting
+law, or a new one. A player needs plain weights, so adapters are merged into the model for it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def find_start(settings: Settings) -> Start:
 
 
 def open_model(start: Start, device: str, dtype: str) -> tuple[Any, Any]:
-    """Return plain weights and tokenizer of a start, to play with."""
+    """Return the plain model and the tokenizer of a start, for playing."""
     if start.backbone == "nano" and start.name == SCRATCH:
         model, tokenizer = nano()
         where = load.pick_device(device)
@@ -67,7 +67,7 @@ def open_model(start: Start, device: str, dtype: str) -> tuple[Any, Any]:
 
 
 def open_student(start: Start, settings: Settings, seed: int) -> Student:
-    """Return the weights of a start, to train."""
+    """Return the model of a start, for training."""
     machine = settings.machine
     where = load.pick_device(machine.device)
     dtype: Literal["bfloat16", "float32"] = "bfloat16" if where.startswith("cuda") else "float32"
@@ -93,7 +93,7 @@ def _adaptation(start: Start, settings: Settings) -> Adaptation:
     """Choose what is trained: everything, the adapter of the start, or a new one."""
     if start.adapter is not None:
         said = json.loads((Path(start.adapter) / adapters.CONFIG).read_text("utf-8"))
-        return Adaptation(  # as PEFT, where the adapter names none
+        return Adaptation(  # PEFT's defaults for values that the adapter omits
             rank=said.get("r", 8), alpha=said.get("lora_alpha", 8),
             rslora=said.get("use_rslora", False), dropout=0.0,
             targets=tuple(sorted(said["target_modules"])),
@@ -107,13 +107,13 @@ def _adaptation(start: Start, settings: Settings) -> Adaptation:
 
 
 def _weights_of(backbone: str) -> int:
-    """Estimate how many weights a model has by the size of its files, two bytes each."""
+    """Estimate the number of weights of a model from its file sizes, two bytes per weight."""
     files = path(backbone).glob("*.safetensors")
     return sum(file.stat().st_size for file in files) // 2
 
 
 def plain_weights(student: Student) -> dict[str, Tensor]:
-    """Return the trained weights by the names of the plain model, adapters folded in."""
+    """Return the trained weights by the names of the plain model, adapters merged in."""
     if student.recipe.adaptation.kind != "lora":
         return {name: weight.detach() for name, weight in student.trainable().items()}
     found = {}
@@ -128,7 +128,7 @@ def plain_weights(student: Student) -> dict[str, Tensor]:
 
 
 def put_weights(model: Any, weights: Mapping[str, Tensor]) -> None:
-    """Put plain weights into a model, in its own precision."""
+    """Copy plain weights into a model, in the model's precision."""
     own = dict(model.named_parameters())
     with torch.no_grad():
         for name, weight in weights.items():

@@ -1,4 +1,4 @@
-"""Trials: the present law against the starting one, paired by case, on development seeds."""
+"""Trials: the current law against the starting law, paired by case, on development seeds."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ HEADLINE = "score"
 
 
 class Comparison(NamedTuple):
-    """What a trial found."""
+    """The result of a trial."""
 
     gain: Interval
-    """Of the headline score, tasks and sizes weighing alike."""
+    """Gain in the headline score, with equal weights for all tasks and sizes."""
     means: dict[str, float]
-    """By task and size."""
+    """Mean score by task and size."""
     executable: float
     """Share of decisions that were executable as decoded."""
     gains: dict[str, list[float]]
-    """Of every case, by task and size."""
+    """The gain of every case, by task and size."""
 
 
 class Trial:
-    """Some cases, and how the starting law played them.
+    """Cases, and the results of the starting law on them.
 
     Raises:
-        ConfigError: where a world has no headline to compare.
+        ConfigError: if a world has no headline score.
     """
 
     def __init__(self, rollouts: Rollouts, cases: Sequence[Case], start: Weights) -> None:
@@ -49,7 +49,7 @@ class Trial:
         return compared(self.start, self._rollouts.greedy(weights, self.cases, control))
 
     def compare_sampled(self, weights: Weights) -> Comparison:
-        """Play the cases as episodes of training are sampled, and compare case by case."""
+        """Play the cases sampled as in training, and compare case by case."""
         return compared(self.start, self._rollouts.sampled(weights, self.cases))
 
 
@@ -71,7 +71,7 @@ def means(ended: Sequence[TrialEpisode]) -> dict[str, float]:
 
 
 def stratum(case: Case) -> str:
-    """Name what weighs as one in a comparison."""
+    """Return the stratum of a case in a comparison: its task and size."""
     return f"{case.substrate}/{case.task} n={case.n}"
 
 

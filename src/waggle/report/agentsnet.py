@@ -1,6 +1,6 @@
 """Frozen transfer to AgentsNet-RP in the paper's layout, by priority and symmetry, and references.
 
-The reference protocols are no laws: they know their task and send messages of any size.
+The reference protocols are not laws: they are specific to a task and send messages of any size.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from waggle.report.tables import Span, Table, number
 TASKS = ("coloring", "consensus", "leader_election", "matching", "vertex_cover")
 TITLES = ("Coloring", "Consensus", "LeaderElection", "Matching", "VertexCover")
 DRAWS = 20
-"""Priority draws per graph of the reference protocols."""
+"""Priority draws per graph for the reference protocols."""
 
 
 def _with(rows: Rows, *, priority: bool, swapped: bool = False) -> list[Row]:
-    """Return the rows with or without priorities, under the goal of the task or of another."""
+    """Return AgentsNet rows with or without priorities, under the task's or a swapped goal."""
     return [
         row
         for row in rows
@@ -53,7 +53,7 @@ def _with(rows: Rows, *, priority: bool, swapped: bool = False) -> list[Row]:
 
 
 def agentsnet(rows: Rows, recipe: Recipe) -> Table:
-    """Soft score by task, strict solved fraction by size, retention, messages, average rank."""
+    """Tabulate soft score by task, strict fraction by size, retention, messages, average rank."""
     chosen = _with(rows, priority=True)
     sizes = sizes_of(chosen) or [0]
 
@@ -87,7 +87,7 @@ def agentsnet(rows: Rows, recipe: Recipe) -> Table:
 
 
 def agentsnet_paired(rows: Rows, recipe: Recipe) -> Table:
-    """Paired differences in strict solved fraction, by size and over both."""
+    """Tabulate paired differences in strict solved fraction, by size and overall."""
     chosen = _with(rows, priority=True)
     sizes = sizes_of(chosen)
     body = []
@@ -108,8 +108,8 @@ def agentsnet_paired(rows: Rows, recipe: Recipe) -> Table:
 def _over_graphs(mine: Rows, theirs: Rows) -> Interval | None:
     """Return the paired difference in strict fraction over task-graph settings.
 
-    Draws of one graph are no independent units: they are averaged before anything is resampled.
-    Rows with and without priorities are matched as the same draw.
+    Draws of one graph are not independent units, so they are averaged before resampling. Rows with
+    and without priorities are matched as the same draw.
     """
     other = {_draw(row): row.scores.get("strict") for row in theirs}
     gains: dict[str, dict[tuple[str, str], list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -126,7 +126,7 @@ def _over_graphs(mine: Rows, theirs: Rows) -> Interval | None:
 
 
 def _draw(row: Row) -> Unit:
-    """Return the unit of a row whatever it was told; written down once for each row."""
+    """Return the unit of a row without its priority and goal options; it is cached in the row."""
     known: dict[str, Unit] = row.__dict__
     if "draw" not in known:
         plain = {k: value for k, value in row.options.items() if k not in ("priority", "goal")}
@@ -135,7 +135,7 @@ def _draw(row: Row) -> Unit:
 
 
 def _graph(row: Row) -> tuple[str, int, int, int]:
-    """Return family, size, index and edition of the graph that a row was played on."""
+    """Return family, size, index and edition of the graph of a row."""
     from waggle.substrates.agentsnet.graphs import edition
 
     family, index = str(row.options.get("family", "ws")), int(row.options.get("index", 0))
@@ -144,7 +144,7 @@ def _graph(row: Row) -> tuple[str, int, int, int]:
 
 @cache
 def _symmetry(family: str, n: int, index: int, edition: int) -> tuple[bool, bool]:
-    """Whether a graph has no singleton orbit, and no unique node of maximum degree."""
+    """Return whether a graph has no singleton orbit, and no unique node of maximum degree."""
     from waggle.substrates.agentsnet.graph_files import find_graph
     from waggle.substrates.agentsnet.symmetry import diagnose
 
@@ -153,7 +153,7 @@ def _symmetry(family: str, n: int, index: int, edition: int) -> tuple[bool, bool
 
 
 def agentsnet_priority(rows: Rows, recipe: Recipe) -> Table:
-    """LeaderElection with and without priority, by size and by two notions of symmetry."""
+    """Tabulate LeaderElection with and without priority, by size and two notions of symmetry."""
     leaders = [row for row in rows if row.substrate == "agentsnet" and row.task == TASKS[2]]
     strata: dict[str, Callable[[Row], bool]] = {
         **{f"N={n}": lambda row, n=n: row.n == n for n in sizes_of(leaders)},  # type: ignore[misc]
@@ -185,7 +185,7 @@ def agentsnet_priority(rows: Rows, recipe: Recipe) -> Table:
 
 
 def agentsnet_goal_swap(rows: Rows, recipe: Recipe) -> Table:
-    """Solved with the goal of the task and with that of another, on the same cases."""
+    """Tabulate the solved fraction under the task's goal and another's, on the same cases."""
     swapped = _with(rows, priority=True, swapped=True)
     cases = {(row.method, *_draw(row)) for row in swapped}
     given = [row for row in _with(rows, priority=True) if (row.method, *_draw(row)) in cases]
@@ -211,7 +211,7 @@ def _both(rows: Rows) -> str:
 
 
 def agentsnet_protocols(rows: Rows, recipe: Recipe) -> Table:
-    """Reference protocols on the same graphs: what knowing the task and free messages reach."""
+    """Tabulate task-specific reference protocols with unlimited messages on the same graphs."""
     from waggle.baselines.graph_protocols import reference_table
     from waggle.substrates.agentsnet.graph_files import find_graph
 

@@ -1,9 +1,9 @@
-"""Liars in the swarm: what Byzantine nodes cost the honest ones, and what each defence wins back.
+"""Byzantine nodes (liars): the loss of the honest nodes, and the gain of each defence.
 
-A line is one law under one attack. It has the honest score without a defence, its loss against the
-same law without liars, and for every defence the gain over the same liars without it. Where holders
-of data are silent for good, the line also says what physics leaves: Silo's score if their pieces
-never travel and all others arrive.
+A row is one law under one attack. It has the honest score without a defence, its loss against the
+same law without liars, and for every defence the gain over the same liars without it. For attacks
+that withhold data for good, the row also has the score that remains reachable: Silo's score if the
+attackers' pieces never travel and all others arrive.
 """
 
 from __future__ import annotations
@@ -38,39 +38,39 @@ DEFENCES: Mapping[str, Mapping[str, Any]] = {
     "reopening": {"reopening": 1},
     "all": {"provenance": True, "reputation": True, "reopening": 1},
 }
-"""The settings that have a column."""
+"""The defence settings that have a column."""
 WITHHELD = ("silent", "wait")
-"""Attacks in which the data of an attacker never travel."""
+"""Attacks in which an attacker's data never travel."""
 CURVES = ("stale", "flipflop")
 """Attacks that the figure draws."""
 _OWN = ("honest", "soft", "score")
-"""The score that is read: the honest nodes' own, else the one whose parts are the nodes' own."""
+"""Scores in order of preference: of the honest nodes, else with parts per node, else any."""
 
 
 class Regime(NamedTuple):
-    """What is done to a swarm."""
+    """An attack and the share of attackers."""
 
     attack: str
     share: float
 
 
 def honest(row: Row) -> float | None:
-    """Return what the honest nodes achieved; where success is the swarm's alone, its score."""
+    """Return the score of the honest nodes; where success is not per node, that of the swarm."""
     return next((row.scores[name] for name in _OWN if name in row.scores), None)
 
 
 def silo(rows: Rows, recipe: Recipe) -> Table:
-    """Silo, mean over tasks."""
+    """Tabulate Silo, mean over tasks."""
     return _table("Byzantine agents on Silo", "silo", rows, recipe)
 
 
 def swarmbench(rows: Rows, recipe: Recipe) -> Table:
-    """SwarmBench, by task."""
+    """Tabulate SwarmBench, by task."""
     return _table("Byzantine agents on SwarmBench", "swarmbench", rows, recipe)
 
 
 def agentsnet(rows: Rows, recipe: Recipe) -> Table:
-    """AgentsNet, mean over tasks."""
+    """Tabulate AgentsNet, mean over tasks."""
     return _table("Byzantine agents on AgentsNet", "agentsnet", rows, recipe)
 
 
@@ -114,12 +114,12 @@ def _table(title: str, substrate: str, rows: Rows, recipe: Recipe) -> Table:
 
 
 def _setting(row: Row) -> tuple[str, int]:
-    """Name what a line is about; scores of SwarmBench have other scales in every task."""
+    """Return the scope of a row: task on SwarmBench (scales differ), else substrate; and N."""
     return (task_of(row) if row.substrate == "swarmbench" else row.substrate, row.n)
 
 
 def _families(rows: Rows, recipe: Recipe) -> dict[str, list[str]]:
-    """Return the methods of every law by the one without liars and without a defence."""
+    """Group the methods of every law under its method without liars and without a defence."""
     names = methods_of(rows, recipe)
     found: dict[str, list[str]] = {}
     for name in names:
@@ -133,13 +133,13 @@ def _families(rows: Rows, recipe: Recipe) -> dict[str, list[str]]:
 def _like(
     one: MethodSpec, two: MethodSpec, liars: Mapping[str, Any], on: Mapping[str, Any]
 ) -> bool:
-    """Whether a method is another one's law and runtime, under these liars and these defences."""
+    """Return whether `one` has the law and runtime of `two`, with these liars and defences."""
     same = all(getattr(one, f) == getattr(two, f) for f in ("law", "options", "engine", "switches"))
     return same and one.perturbation == liars and one.defence == on
 
 
 def _undefended(recipe: Recipe, names: list[str]) -> Iterator[tuple[Regime, str]]:
-    """Yield attack and method of those without a defence, no liars first, then as listed."""
+    """Yield the attack and name of each method without a defence, as listed."""
     for name in names:
         spec = recipe.methods[name]
         if not spec.defence:
@@ -153,7 +153,7 @@ def regime(spec: MethodSpec) -> Regime:
 
 
 def _defended(recipe: Recipe, names: list[str], method: str) -> list[str | None]:
-    """Return the methods that add each defence to one without."""
+    """Return, for each defence, the method that adds it to the given one, if any."""
     spec = recipe.methods[method]
     return [
         next((o for o in names if _like(recipe.methods[o], spec, spec.perturbation, on)), None)
@@ -162,7 +162,7 @@ def _defended(recipe: Recipe, names: list[str], method: str) -> list[str | None]
 
 
 def _reach(rows: Rows, liars: Regime) -> float | None:
-    """Return what honest nodes of Silo could achieve with all data but those of the attackers."""
+    """Return the score honest Silo nodes could reach with all data except the attackers'."""
     found = [_reach_of(r.task, r.n, r.seed, liars.share) for r in rows if r.substrate == "silo"]
     return fmean(found) if found else None
 
@@ -178,7 +178,7 @@ def _reach_of(task: str, n: int, seed: int, share: float) -> float:
 
 
 def curves(rows: Rows, recipe: Recipe) -> Figure:
-    """Honest score against the share of attackers, with all defences (dashed) and without."""
+    """Draw honest score against the share of attackers, with all defences (dashed) and without."""
     panels = [(s, a) for s in sorted({_setting(row) for row in rows}, key=str) for a in CURVES]
     axes = canvas(-(-len(panels) // len(CURVES)), len(CURVES), width=3.1, height=2.0)
     for axis, (setting, attack) in zip(axes, panels, strict=True):
@@ -200,7 +200,7 @@ def curves(rows: Rows, recipe: Recipe) -> Figure:
 def _curve(
     rows: Rows, recipe: Recipe, names: list[str], attack: str, on: Mapping[str, Any]
 ) -> list[tuple[float, float]]:
-    """Return the points of one law under one attack; without liars it is the same for all."""
+    """Return the points of one law under one attack; all attacks share the one without liars."""
     points: dict[float, float | None] = {}
     for name in names:
         spec = recipe.methods[name]

@@ -1,8 +1,8 @@
-"""All tables and figures by name; nothing is imported before it is asked for.
+"""All tables and figures by name; their modules are imported on first use.
 
-A table that a recipe asks for is a function of (rows, recipe) that returns a `Table`; a figure is
-one that returns a `Figure`. A new one is one line here. Tables of arms, diagnoses and searches are
-made where a run directory holds their files.
+A recipe requests tables and figures by name. A table is a function of (rows, recipe) that returns a
+`Table`, a figure one that returns a `Figure`; a new one is one line here. Tables of arms, diagnoses
+and searches are made if a run directory holds their files.
 """
 
 from __future__ import annotations
@@ -91,13 +91,13 @@ FIGURES: Mapping[str, str] = {
 
 
 def table(name: str) -> MakeTable:
-    """Return the maker of a table; an unknown name is refused."""
+    """Return the function that makes a table; an unknown name raises an error."""
     made: MakeTable = _find("table", name, TABLES)
     return made
 
 
 def figure(name: str) -> MakeFigure:
-    """Return the maker of a figure, in the house style; an unknown name is refused."""
+    """Return the function that draws a figure in the common style; raise for an unknown name."""
     from waggle.report.figure import styled
 
     made: MakeFigure = _find("figure", name, FIGURES)
@@ -107,7 +107,7 @@ def figure(name: str) -> MakeFigure:
 def tables(folder: Path, rows: Rows, recipe: Recipe) -> list[Table]:
     """Return all tables of a run directory: of arms, of the recipe, of diagnoses, of a search.
 
-    Metrics of plug-ins have their table wherever rows hold some.
+    A table of plug-in metrics is added if rows hold any.
     """
     from waggle.report import diagnoses, factorial, generic
 
@@ -120,7 +120,7 @@ def tables(folder: Path, rows: Rows, recipe: Recipe) -> list[Table]:
 
 
 def check(recipe: Recipe) -> None:
-    """Refuse a recipe that asks for a table or figure that does not exist; nothing is imported."""
+    """Raise an error if a recipe requests an unknown table or figure, without importing any."""
     for name in recipe.tables:
         _target("table", name, TABLES)
     for name in recipe.figures:

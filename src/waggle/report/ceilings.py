@@ -1,9 +1,9 @@
-"""Score and ceiling side by side, on the very cases of a run: Silo, Foraging, Synchronization.
+"""Scores and ceilings side by side, on the same cases: Silo, Foraging, Synchronization.
 
 Ideal schedules bound the Silo regime `directed`, except flooding, which bounds both regimes;
-shortest paths bound what agents bring home in Foraging, a shared clock bounds Synchronization.
-Ceilings depend on cases alone. Those of the archives in `results/` take minutes to compute and are
-frozen in a file beside this one; all others are computed when they are asked for. It is written by
+shortest paths bound the food brought home in Foraging, a shared clock bounds Synchronization.
+Ceilings depend on the cases only. Those of the archives in `results/` take minutes to compute and
+are frozen in a file next to this one; all others are computed on demand. The file is written by
 
     python -m waggle.report.ceilings $(dirname results/*/recipe.json)
 """
@@ -31,7 +31,7 @@ from waggle.report.tables import Group, Table, number, percent
 
 FROZEN = Path(__file__).with_name("ceilings.json")
 SCHEDULES = ("flooding", "edge-coloured", "oracle-greedy", "round-robin")
-"""Schedules of `waggle bound silo` that a report prints, from the most to the least they allow."""
+"""Schedules of `waggle bound silo` that a report prints, from the highest to the lowest bound."""
 _SILO = ("Silo: mean S (%); schedules have unlimited payload and answer with the gold of what "
          "arrived")  # fmt: skip
 _FORAGING = ("Foraging: pieces of food brought home in T rounds; shortest ways: every agent knows "
@@ -40,7 +40,7 @@ _FORAGING = ("Foraging: pieces of food brought home in T rounds; shortest ways: 
 
 
 def ceilings(rows: Rows, recipe: Recipe) -> Table:
-    """Mean S on Silo and pieces brought home in Foraging, of every method and of ceilings."""
+    """Tabulate mean S on Silo and food brought home in Foraging, for methods and ceilings."""
     of_silo, of_food = _settings(silo(rows)), _settings(swarmbench(rows, tasks=["foraging"]))
     both = [row for own in (*of_silo.values(), *of_food.values()) for row in own]
     called = shown(both, recipe)
@@ -70,9 +70,9 @@ def ceilings(rows: Rows, recipe: Recipe) -> Table:
 
 
 def ceiling(rows: Rows) -> float | None:
-    """Return the ceiling of some cases of one task family, population and horizon, if one exists.
+    """Return the ceiling of cases of one task family, population and horizon, if one exists.
 
-    In the regime `ports` every port carries a frame, so that flooding is the schedule that bounds.
+    In the regime `ports` every port carries a frame, so the bounding schedule is flooding.
     """
     if not rows:
         return None
@@ -86,7 +86,7 @@ def ceiling(rows: Rows) -> float | None:
 
 
 def _settings(rows: Rows) -> dict[tuple[int, int], list[Row]]:
-    """Return rows by population and horizon, in order."""
+    """Group rows by population and horizon, in sorted order."""
     found = grouped(rows, lambda row: (row.n, row.rounds))
     return {key: found[key] for key in sorted(found)}
 
@@ -106,14 +106,14 @@ def schedule_success(schedule: str, rows: Rows) -> float:
 
 
 def shortest_paths(rows: Rows) -> float:
-    """Return what agents bring home on the Foraging cases of some rows if each walks alone."""
+    """Return the mean food brought home on the rows' Foraging cases if each agent walks alone."""
     from waggle.substrates.swarmbench.ceilings import walked
 
     return _on_maps("foraging shortest paths", rows, walked)
 
 
 def shared_clock(rows: Rows) -> float:
-    """Return the score of the Synchronization cases of some rows if everyone counts rounds."""
+    """Return the mean score on the rows' Synchronization cases if every agent counts rounds."""
     from waggle.substrates.swarmbench.ceilings import counted
 
     return _on_maps("synchronization shared clock", rows, counted)
@@ -133,34 +133,34 @@ def _on_maps(name: str, rows: Rows, bound: Callable[[Case], float]) -> float:
 
 
 def _frozen_or(name: str, cases: Any, compute: Callable[[], float]) -> float:
-    """Return a frozen ceiling of exactly these cases, else compute it."""
+    """Return the frozen ceiling of exactly these cases, else compute it."""
     digest = derive(0, "ceiling", msgspec.json.encode(cases).decode())
     key = f"{name} cases {digest:016x}"
     found = frozen().get(key)
     if found is None:
         found = compute()
-        frozen()[key] = found  # computed once in a process
+        frozen()[key] = found  # computed once per process
     return found
 
 
 @cache
 def frozen() -> dict[str, float]:
-    """Return the frozen ceilings, and those that were computed since."""
+    """Return the ceilings that are frozen or were computed in this process."""
     return read_frozen()
 
 
 def read_frozen() -> dict[str, float]:
-    """Return the frozen ceilings."""
+    """Read the file of frozen ceilings."""
     return msgspec.json.decode(FROZEN.read_bytes(), type=dict[str, float])
 
 
 def asked(table: str) -> bool:
-    """Whether a table asks for ceilings."""
+    """Return whether a table needs ceilings."""
     return table == "ceilings" or table.startswith("floors-")
 
 
 def compute(folders: Iterable[Path]) -> None:
-    """Ask for every ceiling of some archives."""
+    """Compute every ceiling that the tables of these archives need."""
     for folder in folders:
         recipe = load_run(folder)
         rows = counted(read_rows(folder), recipe).rows
@@ -170,7 +170,7 @@ def compute(folders: Iterable[Path]) -> None:
 
 
 def freeze(folders: Iterable[Path]) -> None:
-    """Write the file of frozen ceilings anew, with those of some archives."""
+    """Rewrite the file of frozen ceilings with those of these archives."""
     frozen().clear()
     compute(folders)
     text = msgspec.json.format(msgspec.json.encode(frozen(), order="sorted"), indent=1)
@@ -178,7 +178,7 @@ def freeze(folders: Iterable[Path]) -> None:
 
 
 if __name__ == "__main__":
-    # Tables import this module by its name, so the ceilings they ask for are kept there.
+    # Tables import this module by name, so computed ceilings are cached there, not in __main__.
     from waggle.report.ceilings import freeze as freeze_all
 
     freeze_all(Path(name) for name in sys.argv[1:])

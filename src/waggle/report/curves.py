@@ -1,9 +1,9 @@
-"""Figures of quality: against population, against rounds, against communication.
+"""Figures of quality against population, rounds and communication.
 
 The paper's "Cross-method population scaling", "Communication efficiency" and "Quality-communication
-trade-off". Bars are 95 % bootstrap intervals over seeds within tasks. Learned laws are drawn
-strong, the teacher black and dashed, controls thin. A method that has fewer episodes than others is
-dotted and faint, since its mean is over other cases.
+trade-off". Bars are 95 % bootstrap intervals over seeds within tasks. Learned laws are drawn with
+thick lines, the teacher black and dashed, controls thin. A method with fewer episodes than others
+is dotted and faint, since its mean is over different cases.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PRIMARY_ROUNDS = 9
 
 
 class Pen(NamedTuple):
-    """How a method is drawn."""
+    """The line style of a method."""
 
     color: str
     marker: str
@@ -49,7 +49,7 @@ class Pen(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """What one panel shows: which rows, what of them, and under which name."""
+    """One panel: its title, axis label, rows and plotted value."""
 
     title: str
     axis: str
@@ -62,7 +62,7 @@ Point = tuple[float, Interval]
 
 
 def _pens(recipe: Recipe) -> dict[str, Pen]:
-    """Give every method its colour and marker; the same recipe gives the same ones."""
+    """Assign every method its colour and marker; the same recipe gives the same ones."""
     found: dict[str, Pen] = {}
     learned = controls = 0
     for name, spec in recipe.methods.items():
@@ -83,7 +83,7 @@ def _silo_panel(rows: Rows) -> Panel:
 
 
 def _panels(rows: Rows) -> list[Panel]:
-    """Return the panels that have rows: Silo success and SwarmBench normalized score."""
+    """Return the panels for Silo success and SwarmBench normalized score that have rows."""
     swarm = Panel("SwarmBench", "normalized score", swarmbench(rows), anchors.normalized)
     return [panel for panel in (_silo_panel(rows), swarm) if panel.rows]
 
@@ -136,7 +136,7 @@ def _drawn(
 
 
 def _line(panel: Panel, name: str, key: Callable[[Row], int]) -> list[Point]:
-    """Return the points of one method, by a key of its rows."""
+    """Return the points of one method, one per value of a key of its rows."""
     own = of(panel.rows, name)
     places = sorted({key(row) for row in own})
     found = ((place, _interval([r for r in own if key(r) == place], panel)) for place in places)
@@ -144,7 +144,7 @@ def _line(panel: Panel, name: str, key: Callable[[Row], int]) -> list[Point]:
 
 
 def scaling(rows: Rows, recipe: Recipe) -> Figure:
-    """Score against population, by method."""
+    """Draw score against population, by method."""
     panels = _panels(rows)
     by_size = partial(_line, key=lambda row: row.n)
     axes, drawn = _drawn(panels, recipe, by_size, log=True)
@@ -160,7 +160,7 @@ def scaling(rows: Rows, recipe: Recipe) -> Figure:
 
 
 def tradeoff(rows: Rows, recipe: Recipe) -> Figure:
-    """Score against delivered messages per agent, at the largest population."""
+    """Draw score against delivered messages per agent, at the largest population."""
 
     def points(panel: Panel, name: str) -> list[Point]:
         own = of(panel.rows, name)
@@ -184,7 +184,7 @@ def tradeoff(rows: Rows, recipe: Recipe) -> Figure:
 
 
 def horizon(rows: Rows, recipe: Recipe) -> Figure:
-    """Silo success against rounds of communication, and against delivered messages."""
+    """Draw Silo success against rounds of communication, and against delivered messages."""
     panel = _silo_panel(rows)
     pens, called = _pens(recipe), shown(panel.rows, recipe)
     left, right = axes = canvas(1, 2, width=3.5, height=2.9)

@@ -10,7 +10,7 @@ the decision-only arm:
     waggle tune recipes/factorial_nano.toml --rates 2e-5,5e-5 --out runs/tune_nano
     cp runs/tune_nano/tune.json runs/factorial && waggle report runs/factorial
 
-A folder without such files has no such table, and a file that is none of them is refused.
+Without such files there is no such table; a file with other contents raises an error.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DECISIONS = ("views", "json_valid", "schema_valid", "executable", "mode_f1", "e
 
 
 def held_out(folder: Path) -> list[Table]:
-    """Return the tables of the diagnoses in a run directory; none where there are none."""
+    """Return the tables of the diagnoses in a run directory, if there are any."""
     paths = sorted((folder / FOLDER).glob("*.json"))
     found = {path.stem: read_result(path, "result of `waggle diagnose`") for path in paths}
     return [_decisions(found), _structure(found)] if found else []
@@ -73,7 +73,7 @@ def _structure(found: Diagnoses) -> Table:
 
 
 def _origins(found: Diagnoses) -> Iterator[str]:
-    """Say of every law who taught it, what it runs on and by which command it was measured."""
+    """Yield a line per law: its teacher, backbone and weights, and the measuring command."""
     for name, result in found.items():
         parts = [f"{key} {result[key]}" for key in _ORIGIN if isinstance(result.get(key), str)]
         yield f"{name}: {', '.join(parts) or 'the file does not say what was measured'}"[:400]
@@ -99,7 +99,7 @@ class _Candidate(msgspec.Struct, frozen=True):
     best: float
     at: int = msgspec.field(name="best update")
     last: float | None
-    """None where a candidate that was trained to its end before was taken up again."""
+    """None for a candidate that had already been trained to its end when the search resumed."""
 
 
 class _Search(msgspec.Struct, frozen=True):
@@ -115,11 +115,11 @@ class _Search(msgspec.Struct, frozen=True):
     ends: list[str] = msgspec.field(name="at the end of")
     starts: list[str] = msgspec.field(name="warm starts")
     lost: dict[str, str] = {}
-    """Candidates that came to no result, and why."""
+    """Candidates without a result, with the reason."""
 
 
 def search(folder: Path) -> list[Table]:
-    """Return the table of the search whose result lies in a run directory; none without one."""
+    """Return the table of the search result in a run directory, if there is one."""
     path = folder / SEARCH
     if not path.is_file():
         return []

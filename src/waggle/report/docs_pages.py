@@ -2,9 +2,9 @@
 
     waggle report results --pages docs/results
 
-A page has the heading of its recipe, one sentence on what is compared, who played what on which
-seeds, the tables, and the commands that play it and write it. Pages come from rows alone, and the
-same rows give the same bytes.
+A page has the title of its recipe, one sentence on what is compared, the methods and seeds, the
+tables, and the commands that play the episodes and write the page. Pages are generated from rows
+only, and the same rows give the same bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from waggle.report.tables import Table, markdown, number, percent
 
 INDEX, SUMMARY = "index.md", "summary.md"
 PRIMARY = "primary"
-"""The archive that the summary is made from."""
+"""The archive from which the summary is made."""
 SHOWN: Mapping[str, str] = {
     "nano": "nano, 10 million weights",
     "smollm2": "smollm2, adapter on 135 million",
@@ -37,15 +37,15 @@ SHOWN: Mapping[str, str] = {
     "nocomm": "NoComm, no messages",
     "random-legal": "random legal decisions, a floor",
 }
-"""Methods of the summary and what it calls them."""
+"""Methods of the summary and their labels."""
 CEILING = ("edge-coloured", "ideal schedule, unlimited payload: a ceiling")
-"""The schedule that bounds Silo in the summary, and what it is called."""
+"""The schedule that bounds Silo in the summary, and its label."""
 LEGEND = (
     "Silo: mean success on thirty tasks, in per cent. SwarmBench: mean score on three tasks, "
     "divided by the expert's score at N = 8. N is the number of agents; higher is better. "
     "Intervals stand on the page [Primary matrix](primary.md)."
 )
-"""What the summary says of its numbers."""
+"""Explanation of the numbers in the summary."""
 READING = "[Reading the results](../reading-results.md)"
 
 
@@ -75,7 +75,7 @@ def _generated(results: Path) -> str:
 
 
 def page_of(folder: Path) -> str:
-    """Return the page of an archive; one without a finished table says why."""
+    """Return the page of an archive; without a finished table, it gives the reason."""
     recipe = plan.load_run(folder)
     head = [f"# {recipe.title}", "", _generated(folder.parent), "", recipe.about, ""]
     try:
@@ -101,14 +101,14 @@ def page_of(folder: Path) -> str:
 
 
 def _origins(rows: Rows, recipe: Recipe) -> Table:
-    """Return the table of who taught each method and how it ran."""
+    """Return the table of each method's teacher, backbone, canon order and engine."""
     found = origins(recipe, methods_of(rows, recipe))
     body = tuple((names, *origin) for origin, names in found.items())
     return Table("Methods", ("methods", "teacher", "backbone", "canon order", "engine"), body)
 
 
 def _shared_notes(tables: Sequence[Table], known: Collection[str]) -> list[str]:
-    """Return the notes that several tables have, except those that are printed anyway."""
+    """Return the notes that several tables share, except those that are printed anyway."""
     counts = Counter(note for table in tables for note in dict.fromkeys(table.notes))
     return [note for note, count in counts.items() if count > 1 and note not in known]
 
@@ -145,7 +145,7 @@ def index(folders: Sequence[Path]) -> str:
 
 
 def summary(folder: Path) -> str:
-    """Return the table of the README: Silo and SwarmBench by population, a line per method."""
+    """Return the table of the README: Silo and SwarmBench by population, one row per method."""
     recipe = plan.load_run(folder)
     rows = counted(read_rows(folder), recipe).rows
     small, swarm = silo(rows), swarmbench(rows)

@@ -5,9 +5,9 @@ The paper's four-arm table, paired-effects table and matched conventional qualit
 
     waggle eval recipes/reorganization/factorial.toml && waggle report runs/factorial --records
 
-Closed-loop columns compare laws on settings that all of them have played. An arm of which fewer
-training seeds were measured or fewer episodes played than of others has a dagger and a line that
-says so. Absent arms and rows leave gaps that the notes name, never an error.
+Closed-loop columns compare laws on settings that all of them have played. An arm with fewer
+training seeds or episodes than others has a dagger, explained in a note. Missing arms and rows
+leave gaps that the notes list, and never raise an error.
 """
 
 from __future__ import annotations
@@ -55,33 +55,33 @@ TITLES = {
     "field": "+ Field",
     "scd": "Waggle (SCD)",
 }
-"""What tables call the arms."""
+"""Labels of the arms in tables."""
 
 
 class Endpoint(NamedTuple):
-    """A column of the four-arm table: a number of a trained law, or a metric of its rows."""
+    """A column of the four-arm table: a result of a trained law, or a metric of its rows."""
 
     text: str
     key: str
-    """Its name in a result, with braces for the canon order, or in a row."""
+    """Key in a result, with `{}` in place of the canon order, or name of a metric of a row."""
     scale: float = 1.0
     digits: int = 3
     effect: str = ""
-    """Name in the table of effects; empty if it is not there."""
+    """Name in the table of effects; empty if it has no line there."""
     units: str = ""
-    """Name of its per-unit values."""
+    """Key of the per-unit values."""
     relative: bool = False
-    """Whether it is divided by Decision only of the same seed."""
+    """Whether the value is divided by that of Decision only of the same seed."""
     substrate: str = ""
-    """The only substrate it is read on; all if empty."""
+    """The only substrate whose rows are used; all if empty."""
 
     def rows(self, rows: Rows) -> list[Row]:
-        """Return the rows that it is read on."""
+        """Return the rows of the endpoint's substrate."""
         return [row for row in rows if self.substrate in ("", row.substrate)]
 
     @property
     def of_row(self) -> Value:
-        """The reader of its metric; as in other tables, nothing recovers without an injection."""
+        """The metric's value of a row; a row without an injection counts as not recovered."""
         kind = reorganization.flag if self.key in reorganization.RECOVERIES else metric
         return kind(self.key)
 
@@ -117,7 +117,7 @@ _BEHAVIOUR = (
 
 
 def tables(folder: Path, rows: Rows, recipe: Recipe) -> list[Table]:
-    """Return the factorial tables of a run directory; none where there are no arms."""
+    """Return the factorial tables of a run directory; an empty list if it has no arms."""
     found = read_arms(folder)
     rows = [row for row in rows if arm_of(row.method)]
     late, plain = ([row for row in rows if row.shock == shock] for shock in (True, False))
@@ -145,9 +145,9 @@ def _noted(table: Table, *notes: str) -> Table:
 
 
 def by_arm(rows: Rows, recipe: Recipe) -> tuple[list[Row], Recipe]:
-    """Give the laws of an arm one name: rows and recipe as if training seeds were cases.
+    """Rename the laws of each arm to the arm: rows and recipe as if training seeds were cases.
 
-    Pooled rows name no weights: that the laws of an arm have different ones is no mistake.
+    Pooled rows have no weights digest, since the laws of an arm have different weights by design.
     """
     specs: dict[str, MethodSpec] = {}
     for name, spec in recipe.methods.items():
@@ -163,7 +163,7 @@ def by_arm(rows: Rows, recipe: Recipe) -> tuple[list[Row], Recipe]:
 
 
 def _by_cell(pooled: Rows, one: Recipe, late: Rows, mixed: Sequence[str]) -> Table:
-    """Every cell of late counterevidence by arm; an arm with fewer episodes has a dagger."""
+    """Tabulate late counterevidence by arm and cell; an arm with fewer episodes has a dagger."""
     fewer, notes = _fewer_episodes(late)
     named = {
         arm: spec.model_copy(update={"label": _titled(arm, fewer)})
@@ -187,7 +187,7 @@ def _structure_in(order: str) -> list[Endpoint]:
 
 
 def arms(found: Sequence[TrainedLaw], late: Rows) -> Table:
-    """The four arms: imitation, training heads, deployed structure, closed loop."""
+    """Tabulate the four arms: imitation, training heads, deployed structure, closed loop."""
     base, compared = of_arm(found, "decision"), _compared(late)
     fewer, lacking = _fewer_seeds(found, compared)
     columns = _structure_in(_order(found))
@@ -216,7 +216,7 @@ def arms(found: Sequence[TrainedLaw], late: Rows) -> Table:
 
 
 def modes(found: Sequence[TrainedLaw]) -> Table:
-    """F1 of every mode on held-out views, with its mean over modes and the exact matches."""
+    """Tabulate F1 of every mode on held-out views, its mean over modes and the exact matches."""
     keys = (*(f"f1 {each}" for each in Mode), "mode_f1", "exact", "executable")
     body = []
     for views in ("synthetic", "native"):
@@ -250,7 +250,7 @@ def _structure(column: Endpoint, own: dict[int, TrainedLaw], base: dict[int, Tra
 
 
 def _behaviour(column: Endpoint, played: Sequence[Rows]) -> str:
-    """Return the spread of a metric over the laws of an arm."""
+    """Return the mean and deviation of a metric over the laws of an arm."""
     means = (macro(column.rows(rows), column.of_row, cell_of) for rows in played)
     found = [mean for mean in means if mean is not None]
     return _over_seeds(found, column.scale, column.digits)
@@ -262,7 +262,7 @@ def _over_seeds(values: Sequence[float], scale: float, digits: int) -> str:
 
 
 def effects(found: Sequence[TrainedLaw], late: Rows) -> Table:
-    """Paired effects of every arm against Decision only, complete SCD first."""
+    """Tabulate the paired effects of every arm against Decision only, complete SCD first."""
     body = []
     for arm in ("scd", "orbit", "field"):
         for each in _structure_in(_order(found)):
@@ -308,9 +308,9 @@ def _effect_row(arm: str, endpoint: Endpoint, made: Effect | None) -> list[tuple
 
 
 def conventional(plain: Rows) -> Table:
-    """Whether complete SCD costs anything where nothing is reorganized, on ordinary cases.
+    """Tabulate quality on ordinary cases, to show what complete SCD costs without reorganization.
 
-    By benchmark, then by task and population, of Decision only and complete SCD of the same seeds.
+    By benchmark, then by task and population, for Decision only and complete SCD of the same seeds.
     """
     scopes: dict[str, list[Row]] = {}
     for substrate, own in sorted(grouped(plain, lambda row: row.substrate).items()):
@@ -340,7 +340,7 @@ def conventional(plain: Rows) -> Table:
 
 
 def _training(found: Sequence[TrainedLaw]) -> list[str]:
-    """Say how the laws were trained: alike, or in which ways."""
+    """Return lines that describe how the laws were trained, one per distinct setting."""
     lines = []
     for key in TRAINING_NOTES:
         texts = sorted({each.notes[key] for each in found if key in each.notes})
@@ -355,8 +355,8 @@ def _arm(name: str) -> str:
 def _compared(late: Rows) -> dict[str, list[Row]]:
     """Return the rows of the laws that are compared, on settings that all of them have.
 
-    Of what some law has played, the settings that give the most episodes, then the most laws; laws
-    without all of them are left out, so that an unfinished law cannot be read beside finished ones.
+    The settings are those that some law has played, chosen to give the most episodes, then the most
+    laws. Laws that lack any of them are left out, so that no unfinished law is compared.
     """
     found = {name: {unit(row): row for row in own}
              for name, own in grouped(late, lambda row: row.method).items()}  # fmt: skip
@@ -374,13 +374,13 @@ def _planned(recipe: Recipe) -> list[str]:
 
 
 def _named(what: str, recipe: Recipe, present: Collection[str]) -> tuple[str, ...]:
-    """Name the planned laws that are not present."""
+    """Return a note that lists the planned laws that are not present, if any."""
     gone = [name for name in _planned(recipe) if name not in present]
     return (f"{what}: {', '.join(gone)}",) if gone else ()
 
 
 def _not_compared(late: Rows, recipe: Recipe) -> list[str]:
-    """Name the laws that were not played to their end, and say what the others share."""
+    """Return notes on the laws that are not compared, and on the settings that the others share."""
     compared = _compared(late)
     lines = list(_named("not in the closed-loop columns", recipe, compared))
     played = sum(row.method in compared for row in late)
@@ -391,7 +391,7 @@ def _not_compared(late: Rows, recipe: Recipe) -> list[str]:
 
 
 def _not_matched(late: Rows, recipe: Recipe) -> list[str]:
-    """Say of paired effects which laws have no closed-loop rows, or fewer than others."""
+    """Return notes for paired effects on laws with no closed-loop rows, or fewer than others."""
     counts = {name: sum(row.method == name for row in late) for name in _planned(recipe)}
     lines = []
     if gone := [name for name, count in counts.items() if not count]:
@@ -408,7 +408,7 @@ def _not_matched(late: Rows, recipe: Recipe) -> list[str]:
 def _fewer_seeds(
     found: Sequence[TrainedLaw], compared: Mapping[str, Rows]
 ) -> tuple[set[str], list[str]]:
-    """Return the arms whose means are over fewer training seeds than others', and say which."""
+    """Return the arms whose means are over fewer training seeds than others', with a note."""
     kinds = {
         "structure": [(each.arm, each.seed) for each in found],
         "closed loop": [own for name in compared if (own := arm_of(name)) is not None],
@@ -426,7 +426,7 @@ def _fewer_seeds(
 
 
 def _fewer_episodes(late: Rows) -> tuple[set[str], list[str]]:
-    """Return the arms that lack episodes which others have, laws pooled, and say how many."""
+    """Return the arms that lack episodes which others have, laws pooled, with a note."""
     played = [(own[0], (own[1], unit(row))) for row in late if (own := arm_of(row.method))]
     every, fewer = {episode for _, episode in played}, _lacking(played)
     counts = "; ".join(f"{TITLES[a]} {len(own):,} of {len(every):,}" for a, own in fewer.items())
@@ -435,7 +435,7 @@ def _fewer_episodes(late: Rows) -> tuple[set[str], list[str]]:
 
 
 def _lacking(found: Iterable[tuple[str, Thing]]) -> dict[str, set[Thing]]:
-    """Return what those arms have that lack something which others have; not of absent arms."""
+    """Return the items of each arm that lacks an item of another arm; absent arms are skipped."""
     things: dict[str, set[Thing]] = {}
     for arm, thing in found:
         things.setdefault(arm, set()).add(thing)

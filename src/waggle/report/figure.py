@@ -1,11 +1,11 @@
-"""A figure and its faces: SVG in the page, SVG and PDF beside it. The one place for matplotlib.
+"""A figure and its formats: SVG in the page, SVG and PDF files. The only module with matplotlib.
 
     def shares(rows: Sequence[Row], recipe: Recipe) -> Figure:
         axes = canvas(1, 2)
         axes[0].plot(rounds, share)
         return finish(axes, "shares", "Commitment shares", "Mean over 40 settings.")
 
-The same data gives the same bytes. Knows drawing, not experiments.
+The same data gives the same bytes. This module is independent of any experiment.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from waggle.extras import install
 from waggle.report.tables import html_notes
 
 FOLDER = "figures"
-"""Folder of the figure files of a run."""
+"""Folder of a run's figure files."""
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#000000")
-"""Colours that stay apart for colour-blind readers and in print."""
+"""Colours that remain distinct in print and for colour-blind readers."""
 _STYLE: Any = {
     "font.size": 8.0,
     "axes.titlesize": 8.5,
@@ -45,35 +45,35 @@ _STYLE: Any = {
     "pdf.fonttype": 42,
 }
 _NARROW = 4.2
-"""Inches of a sheet for narrow screens."""
+"""Width of a figure for narrow screens, in inches."""
 _LONG = 26
-"""Characters of a label from which no two have room beside each other on a narrow sheet."""
+"""Longest legend label, in characters, for two legend columns on a narrow figure."""
 _LINE = 0.15
-"""Inches of one line of a legend."""
+"""Height of one line of a legend, in inches."""
 _narrow: ContextVar[bool] = ContextVar("narrow", default=False)
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
 
 
 class MissingLibrary(ConfigError):
-    """Figures were asked for where matplotlib is not installed."""
+    """Raised when figures are requested and matplotlib is not installed."""
 
 
 class Figure(NamedTuple):
     """A drawn figure."""
 
     name: str
-    """Stem of its files."""
+    """Stem of the names of its files."""
     title: str
     caption: str
     svg: bytes
     pdf: bytes
     narrow: bytes = b""
-    """The same as SVG for narrow screens, where it was drawn."""
+    """The figure as SVG for narrow screens, if it was drawn."""
 
 
 def styled(draw: Callable[Given, Made]) -> Callable[Given, Made]:
-    """Run a drawing function in the house style, or say how to install what it needs."""
+    """Wrap a drawing function to use the common style, or raise if matplotlib is missing."""
 
     @wraps(draw)
     def drawn(*given: Given.args, **named: Given.kwargs) -> Made:
@@ -106,7 +106,7 @@ def canvas(rows: int, columns: int, *, width: float = 2.9, height: float = 2.3) 
 
 @contextmanager
 def narrow() -> Iterator[None]:
-    """Draw for narrow screens meanwhile: few panels side by side, the legend under them."""
+    """Draw for narrow screens in this context: fewer panels per row, the legend below them."""
     token = _narrow.set(True)
     try:
         yield
@@ -122,7 +122,7 @@ def both(draw: Callable[Given, Figure], *given: Given.args, **named: Given.kwarg
 
 
 def legend(axes: Sequence[Any], loc: str = "outside right center", columns: int = 1) -> None:
-    """Put one legend for all panels on the sheet, with every label that any of them has."""
+    """Put one legend for all panels on the figure, with the labels of all panels."""
     handles: dict[str, Any] = {}
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
@@ -137,13 +137,13 @@ def legend(axes: Sequence[Any], loc: str = "outside right center", columns: int 
 
 
 def finish(axes: list[Any], name: str, title: str, caption: str = "") -> Figure:
-    """Turn the sheet of some axes into a figure; one for narrow screens has no PDF."""
+    """Return the figure that contains the axes; one for narrow screens has no PDF."""
     pdf = b"" if _narrow.get() else _bytes(axes[0], name, "pdf")
     return Figure(name, title, caption, _bytes(axes[0], name, "svg"), pdf)
 
 
 def _bytes(panel: Any, name: str, format: str) -> bytes:
-    """Save without a date, with ids named by the figure, so that bytes repeat."""
+    """Save without a date and with ids derived from the figure's name, for reproducible bytes."""
     import matplotlib
 
     date = {"svg": "Date", "pdf": "CreationDate"}[format]
@@ -153,7 +153,7 @@ def _bytes(panel: Any, name: str, format: str) -> bytes:
 
 
 def html(figure: Figure, anchor: str = "") -> str:
-    """Return a figure as an HTML fragment; two of them cannot share ids."""
+    """Return a figure as an HTML fragment; its images are embedded, so ids cannot collide."""
     wide, small = (
         f"data:image/svg+xml;base64,{b64encode(data).decode()}"
         for data in (figure.svg, figure.narrow or figure.svg)
@@ -168,7 +168,7 @@ def html(figure: Figure, anchor: str = "") -> str:
 
 
 def markdown(figure: Figure) -> str:
-    """Return a figure as Markdown, read from its file."""
+    """Return a figure as Markdown that links to its SVG file."""
     lines = [f"### {figure.title}", "", f"![{figure.title}]({FOLDER}/{figure.name}.svg)"]
     return "\n".join(lines + ([f"_{figure.caption}_"] if figure.caption else [])) + "\n"
 

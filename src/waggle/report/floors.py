@@ -1,10 +1,10 @@
 """Floors and ceilings of the same cases, and whether the law makes a difference at all.
 
 One table per substrate, with a column for every task or level at every population. Floors are laws
-that know no task: random records, private proposals alone, the first port listed, and `relay`,
-which tells what it sees and passes on what it hears. A column in which the best law is not resolved
-above `relay`, or above private proposals where relaying harms, says nothing about laws: adapter and
-runtime do the work there. The table says so.
+without task knowledge: random records, private proposals alone, the first port listed, and `relay`,
+which sends what it observes and forwards what it receives. If the best law is not resolved above
+`relay`, or above private proposals where relaying harms, the score of that column is due to the
+adapter and the runtime, not to the law. The table states this.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from waggle.report.tables import SPLIT, Group, Span, Table, bracketed, number
 
 RELAY, PRIVATE = "relay", "private-only"
 FLOORS = ("random-legal", PRIVATE, "nocomm", "first-listed", RELAY)
-"""Laws that know no task, from the least to the most that they do."""
+"""Laws without task knowledge, in order of how much they do."""
 NO_DIFFERENCE = "the law makes no difference here"
 CONTRASTS = (("expert", RELAY), ("expert", "fixedswarm"))
-"""Laws whose paired differences are always shown."""
+"""Pairs of laws whose paired differences are always shown."""
 QUESTION = "Does the law make a difference?"
 _NOTES = (
     "mean score, tasks weighing the same; differences are paired over matched cases, with the 95 % "
@@ -62,7 +62,7 @@ class Column(NamedTuple):
 
 
 def floors_silo(rows: Rows, recipe: Recipe) -> Table:
-    """Silo by setting: all tasks and every level, in per cent."""
+    """Tabulate Silo by setting: all tasks and every level, in per cent."""
     columns = []
     for over, here in _silo(rows):
         columns.append(Column(over, "all", here))
@@ -73,19 +73,19 @@ def floors_silo(rows: Rows, recipe: Recipe) -> Table:
 
 
 def floors_swarmbench(rows: Rows, recipe: Recipe) -> Table:
-    """SwarmBench by task and population, raw scores."""
+    """Tabulate SwarmBench by task and population, raw scores."""
     columns = _swarmbench(rows)
     return _table("SwarmBench: floors, laws and ceiling, raw scores", columns, recipe, 2, 1.0)
 
 
 def floors_agentsnet(rows: Rows, recipe: Recipe) -> Table:
-    """AgentsNet with priorities by task and population, solved fraction in per cent."""
+    """Tabulate AgentsNet with priorities by task and population, solved fraction in per cent."""
     columns = _agentsnet(rows)
     return _table("AgentsNet: floors and laws, solved (%)", columns, recipe, 1, 100.0)
 
 
 def settings_of(rows: Rows) -> list[tuple[str, list[Row]]]:
-    """Return the settings of one substrate by name: Silo as a whole, other tasks one by one."""
+    """Return the named settings of one substrate: all Silo tasks together, other tasks singly."""
     if rows[0].substrate == "silo":
         return [(f"Silo {over}", own) for over, own in _silo(rows)]
     find = {"swarmbench": _swarmbench, "agentsnet": _agentsnet}.get(rows[0].substrate)
@@ -125,7 +125,7 @@ def _setting(row: Row) -> tuple[int, int, int]:
 
 
 def _by_task(rows: Rows, setting: Name) -> list[Column]:
-    """Return a column for every task and population, and for every setting of its own."""
+    """Return a column for every combination of task, population and setting."""
     found = grouped(rows, lambda row: (row.task, row.n, setting(row)))
     return [
         Column(spoken(task), f"N={n}{text}", own)
@@ -134,15 +134,15 @@ def _by_task(rows: Rows, setting: Name) -> list[Column]:
 
 
 def spoken(task: str) -> str:
-    """Write the name of a task as a heading."""
+    """Return the name of a task in the form of a heading."""
     return task.replace("_", " ").capitalize()
 
 
 def _table(
     title: str, columns: Sequence[Column], recipe: Recipe, digits: int, scale: float
 ) -> Table:
-    """Return methods as lines, floors first, then the ceiling, differences and the verdict."""
-    # Columns of all tasks and of their levels share rows; each counts once.
+    """Return a table with methods as rows (floors first), then ceiling, differences and verdict."""
+    # The columns of all tasks and of single levels share rows; count each row once.
     rows = list({row.key: row for column in columns for row in column.rows}.values())
     called = shown(rows, recipe)
     low = [name for law in FLOORS for name in called if recipe.methods[name].law == law]
@@ -188,7 +188,7 @@ def _spans(columns: Sequence[Column]) -> tuple[Span, ...]:
 
 
 def plain(law: str, rows: Rows, recipe: Recipe) -> str | None:
-    """Return the method that plays a law in the runtime as it is, if it has rows."""
+    """Return the method that plays a law in the unchanged runtime, if it has rows."""
     for name in methods_of(rows, recipe):
         spec = recipe.methods[name]
         if spec.law == law and not spec.altered:
@@ -201,7 +201,7 @@ def _gain(rows: Rows, mine: str, theirs: str, value: Value | None = None) -> Int
 
 
 def better_floor(rows: Rows, recipe: Recipe, value: Value) -> str | None:
-    """Return the method of `relay` or, where relaying harms, of `private-only`, if it has rows."""
+    """Return the method of `relay`, or of `private-only` if it scores higher; None without rows."""
     floor, silent = (plain(law, rows, recipe) for law in (RELAY, PRIVATE))
     if floor is None or silent is None:
         return floor
@@ -232,7 +232,7 @@ def best_gain(
 
 
 def verdict(rows: Rows, recipe: Recipe, value: Value | None = None) -> str:
-    """Say whether the best law is resolved above the floors; a dash where one seed cannot tell."""
+    """Return whether the best law is resolved above the floors; a dash if there is one seed."""
     return _answer(best_gain(rows, recipe, value)[1])
 
 
@@ -243,13 +243,13 @@ def _answer(found: Interval | None) -> str:
 
 
 def judged(table: Table, recipe: Recipe, scopes: Sequence[Sequence[Rows]], value: Value) -> Table:
-    """Add the verdict as the last line of a table by method.
+    """Add the verdict as the last row of a table by method.
 
     Args:
-        table: whose last column is not judged.
-        recipe: says which method is `relay`; a table without one stays as it is.
-        scopes: for every other column after the first the rows of each of its parts.
-        value: what is compared.
+        table: a table whose last column is not judged.
+        recipe: the recipe; without a method for `relay` the table is returned unchanged.
+        scopes: the rows of each part of every column between the first and the last.
+        value: the value that is compared.
     """
     rows = [row for parts in scopes for part in parts for row in part]
     if plain(RELAY, rows, recipe) is None:

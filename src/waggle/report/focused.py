@@ -1,4 +1,4 @@
-"""Focused paired evidence: what the law gets and pays, as ratios over matched seeds.
+"""Focused paired evidence: quality and cost of the law as ratios over matched seeds.
 
 The second panel of the paper's "Focused paired evidence" figure, with its numbers as a table. The
 law is divided by every other method under full refresh, and reuse by full refresh of the same law.
@@ -26,7 +26,7 @@ _MEASURES = {
 
 
 class _Contrast(NamedTuple):
-    """Rows that are divided by others, on one task."""
+    """Numerator and denominator rows of a ratio, on one task."""
 
     text: str
     task: str
@@ -49,7 +49,7 @@ def _contrasts(rows: Rows, recipe: Recipe) -> Iterator[_Contrast]:
 
 
 def ratios(rows: Rows, recipe: Recipe) -> Table:
-    """Ratios of quality, traffic and logical input, paired over seeds."""
+    """Tabulate ratios of quality, traffic and logical input, paired over seeds."""
     body = []
     for text, task, over, under in _contrasts(rows, recipe):
         found = [ratio(over, under, value) for value in _MEASURES.values()]
@@ -66,7 +66,7 @@ def ratios(rows: Rows, recipe: Recipe) -> Table:
 
 
 def figure(rows: Rows, recipe: Recipe) -> Figure:
-    """Draw the ratios of every contrast, a panel for each measure and a colour for each task."""
+    """Draw the ratios of every contrast, with a panel per measure and a colour per task."""
     found = list(_contrasts(rows, recipe))
     names = list(dict.fromkeys(each.text for each in found))
     tasks = list(dict.fromkeys(each.task for each in found))

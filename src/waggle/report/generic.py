@@ -1,8 +1,8 @@
-"""Tables that suit any recipe: scores, paired contrasts, own metrics, mechanism, decoder stages.
+"""Tables for any recipe: scores, paired contrasts, plug-in metrics, mechanism, decoder stages.
 
 A decode that is executable as emitted has the stage "first"; "normalized" needed its text cleaned;
-"regenerated" was asked for once more with the validator's codes; "projected" and "fallback" are the
-runtime's own repair.
+"regenerated" was requested once more with the validator's codes; "projected" and "fallback" are
+repairs by the runtime.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _cell(row: Row) -> tuple[str, str, int]:
 
 
 def scores(rows: Rows, recipe: Recipe) -> Table:
-    """Mean score and delivered messages per agent, by method, task family and population."""
+    """Tabulate mean score and delivered messages per agent, by method, task family and N."""
     scopes = sorted({(row.substrate, family(row), row.n) for row in rows})
     found = grouped(rows, _cell)
     counts: set[int] = set()
@@ -66,7 +66,7 @@ def scores(rows: Rows, recipe: Recipe) -> Table:
 
 
 def contrasts(rows: Rows, recipe: Recipe) -> Table:
-    """Paired differences in score of the reference from every other method."""
+    """Tabulate paired differences in score of the reference from every other method."""
     mine = reference(rows, recipe)
     scopes: dict[tuple[str, int, str], list[Row]] = defaultdict(list)
     for row in rows:
@@ -91,12 +91,12 @@ def contrasts(rows: Rows, recipe: Recipe) -> Table:
 
 
 def has_own_metrics(rows: Rows) -> bool:
-    """Whether rows hold a metric that is not of this package."""
+    """Return whether rows hold a metric that is not built in."""
     return any(row.metrics.keys() - BUILT_IN["metric"].keys() for row in rows)
 
 
 def own_metrics(rows: Rows, recipe: Recipe) -> Table:
-    """Metrics of plug-ins with intervals, and paired differences from the reference."""
+    """Tabulate plug-in metrics with intervals, and paired differences from the reference."""
     mine = reference(rows, recipe)
     names = sorted({name for row in rows for name in row.metrics} - BUILT_IN["metric"].keys())
     cells = grouped(rows, _cell)
@@ -123,7 +123,7 @@ def own_metrics(rows: Rows, recipe: Recipe) -> Table:
 
 
 def mechanism(rows: Rows, recipe: Recipe) -> Table:
-    """Mechanism measurements and suppressed writes by cause, per episode."""
+    """Tabulate mechanism measurements and suppressed writes by cause, per episode."""
     prefix = "writes.suppressed."
     causes = sorted({k for row in rows for k in row.counters if k.startswith(prefix)})
     values = [*map(metric, _MECHANISM), counter("writes.refreshed"), *map(counter, causes)]
@@ -143,15 +143,15 @@ def mechanism(rows: Rows, recipe: Recipe) -> Table:
 
 
 def _stages(rows: Rows) -> tuple[int, list[int]]:
-    """Return the local updates of some rows, and those of each decoder stage."""
+    """Return the number of local updates in the rows, in total and by decoder stage."""
     counts = [sum(row.counters.get(f"stage.{stage}", 0) for row in rows) for stage in STAGES]
     return sum(row.counters.get("updates", 0) for row in rows), counts
 
 
 def inference(rows: Rows, recipe: Recipe) -> Table:
-    """Calls, tokens and how decodes became executable, over everything that was played."""
+    """Tabulate calls, tokens and decoder stages of every method, over all episodes."""
     body = []
-    # Columns of chat endpoints alone: most tables are of rules and local laws.
+    # Columns for chat endpoints only: most tables cover rules and local laws.
     more = {"failures": "failed calls/ep.", "cost": "cost/ep."}
     shown = [name for name in more if any(row.counters.get(name) for row in rows)]
     for name in methods_of(rows, recipe):
@@ -171,7 +171,7 @@ def inference(rows: Rows, recipe: Recipe) -> Table:
 
 
 def stages(rows: Rows, recipe: Recipe) -> Table:
-    """Share of each decoder stage over all local updates, by method and substrate."""
+    """Tabulate the share of each decoder stage in all local updates, by method and substrate."""
     body = []
     for method in methods_of(rows, recipe):
         own = of(rows, method)

@@ -1,7 +1,7 @@
-"""Measured results of a law, gathered from the files that training, diagnosis and evaluation left.
+"""Measured results of a law, gathered from the files of training, diagnosis and evaluation.
 
-They become the law's `results.json`, from which its model card is written. Files are checked and
-bounded in size, and no number is typed by hand.
+They become the law's `results.json`, from which its model card is written. Files are validated and
+bounded in size, and no number is entered by hand.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Results:
         stats: JSON file of `waggle corpus stats --json`.
         run: Run directories of `waggle eval`.
         ranks: JSON file of `waggle law ranks --out`.
-        notes: Text file with known failures in words, one a line.
+        notes: Text file with known failures in words, one per line.
     """
 
     diagnosis: tuple[Path, ...] = ()
@@ -43,14 +43,15 @@ class Results:
 
 
 def run_of(law: Path) -> Path:
-    """Return the folder of the run that a law was trained in: RUN/seed-S/ARM/law."""
+    """Return the folder RUN of the run that trained a law in RUN/seed-S/ARM/law."""
     return law.resolve().parent.parent.parent
 
 
 def left_by_training(law: Path, *, diagnosed: bool) -> dict[str, Any]:
-    """Return the results that training left beside a law.
+    """Return the results that training wrote next to a law.
 
-    Its diagnosis measured the adapter that training wrote: one of another rank has none.
+    `diagnosed` includes the diagnosis, which is valid only for the adapter that training wrote, not
+    for one of another rank.
     """
     diagnosis, run = law.parent / "diagnosis.json", run_of(law)
     tokens, phases = run / "tokens" / origin(str(law)).order / "manifest.json", run / "phases.json"
@@ -65,7 +66,7 @@ def left_by_training(law: Path, *, diagnosed: bool) -> dict[str, Any]:
 
 
 def gather(known: dict[str, Any], given: Results) -> dict[str, Any]:
-    """Add results to those that are known."""
+    """Return the known results with the given ones added."""
     found = dict(known)
     if given.diagnosis:
         found["diagnosis"] = {**found.get("diagnosis", {}), **_diagnoses(given.diagnosis)}
@@ -86,7 +87,7 @@ def gather(known: dict[str, Any], given: Results) -> dict[str, Any]:
 
 
 def _diagnoses(paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
-    """Read diagnoses by column, without values per view and their ids, which no card shows."""
+    """Read diagnoses by column, without per-view values and ids, which no card shows."""
     found = {_column(path): read_result(path, _WRITTEN) for path in paths}
     return {
         column: {name: v for name, v in values.items() if not isinstance(v, dict | list)}
@@ -95,19 +96,19 @@ def _diagnoses(paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
 
 
 def _weighed(diagnosis: dict[str, Any]) -> dict[str, Any]:
-    """Return a diagnosis with the digest of the weights it measured, empty if it has none."""
+    """Return a diagnosis with the digest of the measured weights, empty if missing or invalid."""
     said = diagnosis.get("weights")
     known = isinstance(said, str) and re.fullmatch("[0-9a-f]{1,64}", said)
     return {**diagnosis, "weights": said if known else ""}
 
 
 def _column(path: Path) -> str:
-    """Return the name of a diagnosis: of the file, or of the arm's folder for training's own."""
+    """Return a diagnosis's column name: the file stem, or the folder for `diagnosis.json`."""
     return path.resolve().parent.name if path.name == "diagnosis.json" else path.stem
 
 
 def _rows(path: Path) -> dict[str, int]:
-    """Return how many sequences each split of a token corpus has."""
+    """Return the number of sequences in each split of a token corpus."""
     try:
         shards = read_result(path, "manifest of a token corpus")["shards"]
         return {split: sum(int(s["rows"]) for s in some) for split, some in shards.items()}

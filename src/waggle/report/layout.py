@@ -1,4 +1,4 @@
-"""Two layouts that most tables share: one line per method, and the reference minus every other."""
+"""Two layouts that most tables share: one row per method, and the reference minus every other."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def by_method(
     notes: Sequence[str] = (),
     first: str = "method",
 ) -> Table:
-    """Return a table with one line per method, under the headings of the recipe.
+    """Return a table with one row per method, under the group headings of the recipe.
 
-    Columns, spans and `better` are of what follows the first column; `cells` makes it of the name
-    of a method and its rows. Notes come before where the numbers come from.
+    Columns, spans and `better` exclude the first column, which holds the method; `cells` returns
+    the other cells for the name of a method and its rows. Notes precede those on provenance.
     """
     called, fewer = shown(rows, recipe), short(rows)
     aside = (i for i, m in enumerate(called) if m in fewer or not recipe.methods[m].ranked)
@@ -44,7 +44,7 @@ def by_method(
 
 
 def groups_of(names: Sequence[str], recipe: Recipe) -> tuple[Group, ...]:
-    """Return the headings over lines of these methods, in this order."""
+    """Return the group headings above the rows of these methods, in the given order."""
     found: list[Group] = []
     last = ""
     for index, name in enumerate(names):
@@ -56,7 +56,7 @@ def groups_of(names: Sequence[str], recipe: Recipe) -> tuple[Group, ...]:
 
 
 def against_reference(rows: Rows, recipe: Recipe) -> Iterator[tuple[str, list[Row], list[Row]]]:
-    """Yield every method but the reference: its label, the rows of the reference, its own rows."""
+    """Yield for every method but the reference its label, the reference's rows and its own."""
     mine = reference(rows, recipe)
     for name in methods_of(rows, recipe):
         if name != mine:

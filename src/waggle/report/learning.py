@@ -1,12 +1,12 @@
-"""The report of runs of `waggle learn`: curves, paired gains, controls, what was kept, settings.
+"""The report of runs of `waggle learn`: curves, paired gains, controls, retention, settings.
 
     waggle learn agentsnet/consensus --seed 0 --out runs/consensus/0
     waggle learn agentsnet/consensus --seed 1 --out runs/consensus/1
     waggle report runs/consensus
 
-Runs that differ by their training seed alone are one arm: its curves are means over seeds with the
-range of the seeds, or with the paired interval where there is one seed. A run whose advantages were
-shuffled is the control of the arm that has the same settings otherwise; it may be shorter.
+Runs that differ only in their training seed form one arm: its curves are means over seeds with the
+range of the seeds, or with the paired interval if there is one seed. A run with shuffled advantages
+is the control of the arm with otherwise equal settings; it may be shorter.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from waggle.report.web.opening import Opening
 
 Numbers: TypeAlias = NDArray[np.float64]
 NOT_AN_ARM = {"name", "machine", "shuffled", "fidelity"}
-"""Settings in which the runs of one arm may differ."""
+"""Settings that may differ between the runs of one arm."""
 BUDGET = ("minutes", "batches")
-"""Settings in which a control may differ from its arm as well."""
+"""Further settings that may differ between an arm and its control."""
 LABEL = 40
-"""Characters of the name of an arm."""
+"""Longest label of an arm in characters."""
 POINTS = 60
-"""Points of a curve; batches in between are averaged."""
+"""Largest number of points of a curve; batches in between are averaged."""
 PANELS = (
     ("trial.gain", "held-out cases, greedy", "paired gain over the start"),
     ("reward", "training cases, sampled", "reward"),
@@ -55,15 +55,15 @@ PANELS = (
     ("choice.divergence", "from the start", "divergence (nats)"),
     ("dead", "cases whose episodes end alike", "dead groups"),
 )
-"""Figure of the metrics, title and axis of each panel."""
+"""Metric, title and y axis of each panel."""
 
 
 Pick: TypeAlias = Callable[[Run], Gain | None]
-"""Takes one comparison of a run."""
+"""Selects one comparison of a run."""
 
 
 class Arm(NamedTuple):
-    """Runs of the same settings with several training seeds, and their control."""
+    """Runs with the same settings and different training seeds, and their shuffled controls."""
 
     label: str
     runs: list[Run]
@@ -74,7 +74,7 @@ def write(folder: Path) -> page.ReportFiles:
     """Write the report of a run, or of a folder of runs.
 
     Raises:
-        ConfigError: where no run has ended, or a file is not what it should be.
+        ConfigError: if no run is finished, or a file is invalid.
     """
     arms = _arms([runs.read(path) for path in runs.find(folder)])
     if not arms:
@@ -94,7 +94,7 @@ def write(folder: Path) -> page.ReportFiles:
 
 
 def opening_of(arms: Sequence[Arm]) -> Opening:
-    """Say what was learned from where, and whether it helped."""
+    """Return the opening: the settings that were learned, and in how many the law improved."""
     pooled = [_pooled(arm.runs, lambda run: run.summary.law) for arm in arms]
     above = sum(found is not None and found.above_zero for found in pooled)
     seeds = sum(len(arm.runs) for arm in arms)
@@ -111,14 +111,14 @@ def _title(arms: Sequence[Arm]) -> str:
 
 
 def _unfinished(folder: Path) -> list[str]:
-    """Name the runs that have curves and no result yet."""
+    """Return a line that lists the runs with curves but no result yet, if any."""
     found = [p.parent for p in folder.glob(f"*/{runs.METRICS}")]
     names = sorted(path.name for path in found if not (path / runs.SUMMARY).exists())
     return [f"left out, not finished: {', '.join(map(_plain, names))[:400]}"] if names else []
 
 
 def _arms(found: Sequence[Run]) -> list[Arm]:
-    """Sort runs into arms; two runs of one seed are refused, since they are one sample."""
+    """Group runs into arms; raise an error for two runs of one seed, which are one sample."""
     sorted_runs: dict[str, tuple[list[Run], list[Run]]] = {}
     longer = {_key(run, *BUDGET): _key(run) for run in found if not run.settings.shuffled}
     for run in sorted(found, key=lambda run: run.settings.shuffled):
@@ -146,7 +146,7 @@ def _arms(found: Sequence[Run]) -> list[Arm]:
 
 
 def _tasks(run: Run) -> tuple[set[str], set[str]]:
-    """Return what a run was compared on: what it learned, and what it rehearsed."""
+    """Return the tasks on which a run was compared: those it learned and those it rehearsed."""
     kept = run.summary.kept
     return set(run.summary.start), set(kept.start if kept else ())
 
@@ -156,7 +156,7 @@ def _key(run: Run, *but: str) -> str:
 
 
 def _labels(firsts: Sequence[Run]) -> list[str]:
-    """Name arms by the few settings in which they differ, or by their folders; one by its name."""
+    """Label arms by the settings that differ, or by folder if long; a single arm by its name."""
     if len(firsts) == 1:
         return [_plain(firsts[0].settings.name)[:LABEL]]
     dumps = [run.settings.model_dump(mode="json", exclude=NOT_AN_ARM) for run in firsts]
@@ -173,7 +173,7 @@ def _plain(value: object) -> str:
 
 
 def _fact(arm: Arm) -> str:
-    """Label an arm: what it started from, who taught that, and how it learned."""
+    """Describe an arm: its starting law, that law's teacher, and how it learned."""
     first = arm.runs[0]
     chosen, origin = first.settings, first.summary.origin
     seeds = ", ".join(str(run.summary.seed) for run in arm.runs)
@@ -191,7 +191,7 @@ def _fact(arm: Arm) -> str:
 
 
 def gains(arms: Sequence[Arm]) -> Table:
-    """Return the paired gain of every run over its start, and of every arm over its seeds."""
+    """Tabulate the paired gain of every run over its start, and of every arm over its seeds."""
     body = []
     for arm in arms:
         for runs_, note in ((arm.runs, ""), (arm.shuffled, ", shuffled")):
@@ -233,7 +233,7 @@ def _interval(found: Gain) -> Interval:
 
 
 def _pooled(some: Sequence[Run], pick: Pick) -> Interval | None:
-    """Return a gain over training seeds and cases; None where early files lack the cases."""
+    """Return a gain over training seeds and cases; None if early files lack per-case gains."""
     found = [pick(run) for run in some]
     known = [each for each in found if each is not None]
     if not known or len(known) < len(found):
@@ -246,14 +246,14 @@ def _pooled(some: Sequence[Run], pick: Pick) -> Interval | None:
 
 
 def _mean(some: Sequence[Run], value: Callable[[Run], float | None]) -> float | None:
-    """Return the mean over runs; None where one of them, or every one, is missing."""
+    """Return the mean over runs; None without runs, or if the value of any run is missing."""
     found = [value(run) for run in some]
     known = [each for each in found if each is not None]
     return fmean(known) if known and len(known) == len(found) else None
 
 
 def scores(arm: Arm) -> Table:
-    """Return the mean scores of start, law and controls, by task and size."""
+    """Tabulate the mean scores of start, law and controls, by task and size."""
     columns: dict[str, tuple[Sequence[Run], Pick]] = {
         "law": (arm.runs, lambda run: run.summary.law),
         "law, sampled": (arm.runs, lambda run: run.summary.sampled),
@@ -288,7 +288,7 @@ def _of_task(pick: Pick, task: str) -> Callable[[Run], float | None]:
 
 
 def kept(arm: Arm) -> list[Table]:
-    """Return what the law kept of tasks that it rehearsed and did not learn, if there are any."""
+    """Tabulate how much of its score the law kept on rehearsed tasks, if there are any."""
     some = [run for run in arm.runs if run.summary.kept is not None]
     if not some:
         return []
@@ -308,7 +308,7 @@ def kept(arm: Arm) -> list[Table]:
 
 
 def settings(arms: Sequence[Arm]) -> Table:
-    """Return all settings of the arms."""
+    """Tabulate all settings of the arms."""
     dumps = [arm.runs[0].settings.model_dump(mode="json") for arm in arms]
     rows = tuple((key, *(_plain(dump[key])[:200] for dump in dumps)) for key in dumps[0])
     return Table("Settings", ("setting", *(arm.label for arm in arms)), rows)
@@ -318,7 +318,7 @@ def settings(arms: Sequence[Arm]) -> Table:
 
 
 def curves(arms: Sequence[Arm]) -> Figure:
-    """Draw what was measured against batches, by arm, with the shuffled control dashed."""
+    """Draw the metrics against batches, by arm, with the shuffled control dashed."""
     axes = canvas(2, 3, width=3.0, height=2.2)
     for axis, (metric, title, unit) in zip(axes, PANELS, strict=True):
         for place, arm in enumerate(arms):
@@ -342,7 +342,7 @@ def curves(arms: Sequence[Arm]) -> Figure:
 
 
 def _draw(axis: Any, some: Sequence[Run], metric: str, color: str, line: str, label: str) -> None:
-    """Draw the mean of some runs and the band around it."""
+    """Draw the mean of several runs and the band around it."""
     found = _points(some, metric)
     if found is None:
         return
@@ -358,7 +358,7 @@ def _draw(axis: Any, some: Sequence[Run], metric: str, color: str, line: str, la
 
 
 def _points(some: Sequence[Run], metric: str) -> tuple[Numbers, Numbers] | None:
-    """Return batches that all runs have, and the values of each run there; None without any."""
+    """Return the batches that all runs have and each run's values there; None if there are none."""
     known = [run.metrics.get(metric, {}) for run in some]
     shared = sorted(set(known[0]).intersection(*known)) if known else []
     if not shared:

@@ -1,8 +1,8 @@
-"""The model card of a shipped law, from results alone.
+"""The model card of a shipped law, generated from results only.
 
 Every number comes from `law.json` and `results.json` (diagnosis, datasheet, rows of runs). The only
-words written by hand are the notes on failures, which are kept in the results as well. The same two
-files give the same card, so a card that no longer fits its law is found.
+text written by hand is the notes on failures, which are also stored in the results. The same two
+files give the same card, so a card that does not match its law can be detected.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from waggle.scd.config import StageTwo, objective, terms
 from waggle.shipped import SOURCE, Manifest
 
 EXPERT, GOAL = "expert", 0.95
-"""The law to be measured against, and the share of its score below which a task is a failure."""
+"""The reference law, and the share of its score below which a task counts as a failure."""
 Run: TypeAlias = Mapping[str, Any]
-"""What a card keeps of a run, as `run_results` makes it."""
+"""The summary of a run in a card, as returned by `run_results`."""
 
 
 def run_results(recipe: Recipe, rows: Rows, command: str) -> dict[str, Any]:
-    """Return what a card keeps of a run: means per method, task family and population.
+    """Return the summary of a run for a card: means per method, task family and population.
 
-    Of the rows that tables keep: those of the plan whose seed is finished on all tasks.
+    Only rows that count in tables are used: planned rows whose seed is finished on all tasks.
     """
     kept = counted(rows, recipe)
     cells = grouped(kept.rows, lambda row: (family(row), row.n, row.method))
@@ -93,7 +93,7 @@ def _about(law: Manifest) -> str:
 
 
 def _stage_two(law: Manifest) -> StageTwo:
-    """Return the settings of stage two; those of earlier versions are left out."""
+    """Return the settings of stage two; unknown settings of earlier versions are dropped."""
     known = law.recipe.get("stage_two", {})
     return StageTwo(**{name: known[name] for name in StageTwo.model_fields if name in known})
 
@@ -120,7 +120,7 @@ def _facts(law: Manifest) -> Table:
 
 
 def _settings(law: Manifest) -> Table:
-    """Return the settings of training, without the weight of a term that was zero."""
+    """Return the training settings, without the weights of unused terms."""
     active = terms(law.order, _stage_two(law), str(law.training.get("objective")))
     unused = {f"lambda_{term}" for term in ("orbit", "field") if term not in active}
     rows = tuple(
@@ -134,7 +134,7 @@ def _settings(law: Manifest) -> Table:
 
 
 def _counts(results: Mapping[str, Any]) -> Iterator[Table]:
-    """What training read, and how long its phases took."""
+    """Yield tables of the token corpus and of the durations of the training phases."""
     tokens, phases = results.get("tokens", {}), results.get("phases", {})
     if tokens:
         rows = tuple((split, f"{count:,}") for split, count in tokens.items())
@@ -147,7 +147,7 @@ def _counts(results: Mapping[str, Any]) -> Iterator[Table]:
 
 
 def ranks_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """What adapters of several ranks keep of what training changed."""
+    """Tabulate how much of the trained change adapters of several ranks keep."""
     body = tuple(
         (
             row["factors"], str(row["rank"] or "—"), number(row["bytes"] / 1e6, 1),
@@ -164,7 +164,7 @@ def ranks_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _datasheet(sheet: Mapping[str, Any]) -> Iterator[Table]:
-    """Counts of the corpus; `waggle corpus stats` has the finer aspects."""
+    """Yield tables of corpus counts; `waggle corpus stats` has further aspects."""
     facts = {k: v for k, v in sheet.items() if k not in ("decisions", "transitions", "settings")}
     if facts:
         yield Table("Corpus", ("", ""), tuple((k, _plain(v)) for k, v in _flat(facts)))
@@ -196,7 +196,7 @@ def _diagnoses(law: Manifest, results: Mapping[str, Any]) -> Iterator[Table]:
 
 
 def _run(law: Manifest, run: Run) -> Table:
-    """Score and messages of every method, a line for each task family and population."""
+    """Tabulate score and messages of every method, one row per task family and population."""
     methods = [m for m in run["laws"] if any(c["method"] == m for c in run["cells"])]
     lines: dict[tuple[str, int], dict[str, str]] = defaultdict(dict)
     every = _most_episodes(run)
@@ -219,7 +219,7 @@ def _run(law: Manifest, run: Run) -> Table:
 
 
 def _decoding(law: Manifest, runs: Sequence[Run]) -> Iterator[Table]:
-    """How this law's decodes became executable, run by run."""
+    """Yield a table of the stages at which this law's decodes became executable, per run."""
     rows = []
     for run in runs:
         for method in _methods_of(law, run):
@@ -249,12 +249,12 @@ def _plain(value: Any) -> str:
 
 
 def _methods_of(law: Manifest, run: Run) -> list[str]:
-    """Return the methods of a run that are this law."""
+    """Return the methods of a run that use this law."""
     return [method for method, name in run["laws"].items() if name == law.name]
 
 
 def _most_episodes(run: Run) -> dict[tuple[str, int], int]:
-    """Return the episodes of the methods that have most of them, by task family and population."""
+    """Return the largest number of episodes of any method, by task family and population."""
     found: dict[tuple[str, int], int] = defaultdict(int)
     for c in run["cells"]:
         found[c["task"], c["n"]] = max(found[c["task"], c["n"]], c["episodes"])
@@ -262,7 +262,7 @@ def _most_episodes(run: Run) -> dict[tuple[str, int], int]:
 
 
 def failures(law: Manifest, results: Mapping[str, Any]) -> list[str]:
-    """Return what is known to go wrong: measured shortfalls first, then notes in words."""
+    """Return the known failures: measured shortfalls first, then the written notes."""
     found = list(_diagnosed(results.get("diagnosis", {})))
     for run in results.get("runs", ()):
         found += [*_shortfalls(law, run), *_fewer_episodes(law, run)]
@@ -271,7 +271,7 @@ def failures(law: Manifest, results: Mapping[str, Any]) -> list[str]:
 
 
 def _diagnosed(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Say where decodes are not executable, then where orbit pairs get different records."""
+    """Yield lines on views without an executable record, then on orbit pairs that disagree."""
     for name, values in found.items():
         for kind in ("synthetic", "native"):
             share = values.get(f"{kind} executable")
@@ -286,9 +286,9 @@ def _diagnosed(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _shortfalls(law: Manifest, run: Run) -> Iterator[str]:
-    """Name the tasks on which the law stays below the expert or below a simpler law.
+    """Yield lines on the tasks where the law scores below the expert or another method.
 
-    A law is compared with others only on tasks of which both have all episodes.
+    A law is compared with others only on tasks on which both have all episodes.
     """
     scores: dict[tuple[str, int], dict[str, float]] = defaultdict(dict)
     every = _most_episodes(run)
@@ -312,7 +312,7 @@ def _shortfalls(law: Manifest, run: Run) -> Iterator[str]:
 
 
 def _fewer_episodes(law: Manifest, run: Run) -> Iterator[str]:
-    """Say how much is not compared: a law that played little would look free of shortfalls."""
+    """Yield lines on tasks left out of the comparison because the law has fewer episodes."""
     every = _most_episodes(run)
     for name in _methods_of(law, run):
         mine = {(c["task"], c["n"]): c["episodes"] for c in run["cells"] if c["method"] == name}
@@ -325,22 +325,22 @@ def _fewer_episodes(law: Manifest, run: Run) -> Iterator[str]:
 
 
 def _digits(mine: float, others: Iterable[float]) -> int:
-    """Return how many digits show that a score is below others: three, or some more."""
+    """Return the number of digits (3 to 6) that tells a score from the nearest one above it."""
     nearest = min(others)
     return next((d for d in (3, 4, 5) if number(mine, d) != number(nearest, d)), 6)
 
 
 def other_episodes(law: Manifest, run: Run) -> list[str]:
-    """Say which episodes of a run under this law's name are not known to be of its weights."""
+    """Return lines on the episodes under this law's name that other or unknown weights played."""
     now, counts = of_manifest(law), run.get("weights", {})
     found = {name: of_other_weights(counts.get(name, {}), now) for name in _methods_of(law, run)}
     return [f"{name}: {text}; this law has {now}" for name, text in found.items() if text]
 
 
 def other_diagnoses(law: Manifest, results: Mapping[str, Any]) -> list[str]:
-    """Say in one line which diagnoses are not known to be of this law's weights.
+    """Return a line on the diagnoses that may be of other weights than this law's, if any.
 
-    Nothing is said of results that were gathered before diagnoses named their weights.
+    Results that were gathered before diagnoses contained a weights digest are not reported.
     """
     now = of_manifest(law)
     same = {now, results.get(SOURCE) or now}

@@ -1,7 +1,7 @@
 """`waggle report DIR`: one self-contained HTML page, with Markdown, LaTeX and figures beside it.
 
-Everything comes from the rows of the run and from files that lie beside them; no law is called.
-Without matplotlib the tables are written all the same and the page says what is missing.
+Everything comes from the rows of the run and the files next to them; no law is called. Without
+matplotlib the tables are still written, and the page states that figures are missing.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from waggle.report.web.picture import file, picture
 
 
 class Report(NamedTuple):
-    """What a run has to show."""
+    """The contents of a report."""
 
     title: str
     facts: list[str]
-    """Lines over the tables: episodes, seeds, what failed or is missing."""
+    """Lines above the tables: episodes, seeds, failures, missing results."""
     tables: list[Table]
     sessions: list[Table]
-    """What was played by which command; empty for early runs."""
+    """The table of the commands that played the episodes; empty for early runs."""
     about: str = ""
     """One sentence on what is compared."""
     opening: Opening | None = None
@@ -61,8 +61,8 @@ class ReportFiles(NamedTuple):
 def make(recipe: Recipe, folder: Path, rows: Rows | None = None) -> tuple[Report, CountedRows]:
     """Return the report of a run directory or archive, and the rows that count.
 
-    Rows that were measured from records may be given instead of those of the row file. A folder
-    with nothing to report is refused.
+    `rows` replaces those of the row file, for example rows measured from records. A folder with
+    nothing to report raises an error.
     """
     without_record = _without_record(rows, folder, recipe)
     if rows is None:
@@ -118,7 +118,7 @@ def write_files(report: Report, drawn: Sequence[Figure], folder: Path) -> Report
 
 
 def _failed(rows: Rows) -> list[str]:
-    """Say why cells failed, once for those of a method that failed in the same way."""
+    """Return lines that state why cells failed, one per method and error."""
     reasons = grouped(rows, lambda row: (row.method, row.error))
     lines = [
         f"failed: {method} {own[0].cell}{f' and {len(own) - 1:,} more' * (len(own) > 1)}: {error}"
@@ -128,7 +128,7 @@ def _failed(rows: Rows) -> list[str]:
 
 
 def _nothing(rows: int, kept: CountedRows) -> str:
-    """Say why none of the rows of a run counts."""
+    """Return the error message for a run of which no row counts."""
     why = f" ({kept.failed[0].error})" if kept.failed else ""
     return (
         f"no finished episode to report: of {rows:,} rows {kept.foreign:,} are of another plan "
@@ -138,7 +138,7 @@ def _nothing(rows: int, kept: CountedRows) -> str:
 
 
 def _without_record(rows: Rows | None, folder: Path, recipe: Recipe) -> list[str]:
-    """Say how many rows of the plan have no record, where a run is read from records."""
+    """Return a line on the planned rows that have no record, if a run is read from records."""
     if rows is None or not has_rows(folder):
         return []
     known = read_rows(folder)
@@ -149,7 +149,7 @@ def _without_record(rows: Rows | None, folder: Path, recipe: Recipe) -> list[str
 
 
 def _sessions(played: Sequence[sessions.Session], recipe: Recipe) -> list[Table]:
-    """Return the table of what was played by which command, where and how fast."""
+    """Return a table of the evaluation commands: methods, machine and speed."""
     body = []
     for each in played:
         names = (label(recipe, name) for name in each.methods if name in recipe.methods)
@@ -167,7 +167,7 @@ def _sessions(played: Sequence[sessions.Session], recipe: Recipe) -> list[Table]
 
 
 def _page(report: Report, drawn: Sequence[Figure]) -> str:
-    """Return the page; its policy lets the browser run the script of the report and no other."""
+    """Return the page; its security policy allows only the report's own script."""
     made = [*report.tables, *report.sessions]
     parts = [figure.html(each, f"figure-{place}") for place, each in enumerate(drawn)]
     parts += [tables.html(table, f"table-{place}") for place, table in enumerate(made)]
@@ -198,7 +198,7 @@ def _file(name: str) -> str:
 
 
 def _opening(opening: Opening | None) -> str:
-    """Return the first screen: what was compared, what came out, and the picture."""
+    """Return the first screen as HTML: the comparison, its outcome and the picture."""
     if opening is None:
         return ""
     drawn = f"<div>{picture(opening.settings)}</div>" if opening.settings else ""

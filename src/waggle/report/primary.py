@@ -2,7 +2,7 @@
 
 "Cross-substrate scaling", "Paired uncertainty for the primary scaling contrasts", "success by
 population and Silo difficulty level", "Same-Runtime Decision-Law Ablation" and the inference part
-of the primary matrix. Silo success is mean S; strict S stands in the table by level.
+of the primary matrix. Silo success is mean S; strict S is in the table by level.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from waggle.report.tables import SPLIT, Span, Table, bracketed, number, percent
 
 PURSUIT_FORAGING = ("pursuit", "foraging")
 AGENT_DISTILLATION = "agentdistill"
-"""The method whose tokens the paper measures all others by."""
+"""The method to whose tokens the paper relates those of all others."""
 
 
 def _tasks(rows: Rows) -> list[str]:
@@ -51,7 +51,7 @@ def _level(rows: Rows, level: str) -> list[Row]:
 
 
 def primary(rows: Rows, recipe: Recipe) -> Table:
-    """Silo success and messages, SwarmBench raw and normalized scores, and the average rank."""
+    """Tabulate Silo success and messages, SwarmBench raw and normalized scores, average rank."""
     both = [*silo(rows), *swarmbench(rows)]
     small, swarm = sizes_of(silo(rows)), sizes_of(swarmbench(rows))
     tasks, levels = _tasks(swarmbench(rows)), levels_of(rows)
@@ -100,7 +100,7 @@ def primary(rows: Rows, recipe: Recipe) -> Table:
 
 
 def _comparable(row: Row) -> float | None:
-    """Return a score whose mean over tasks means something: normalized on SwarmBench."""
+    """Return a score that can be averaged over tasks: normalized on SwarmBench."""
     return metric("score")(row) if row.substrate == "silo" else anchors.normalized(row)
 
 
@@ -124,7 +124,7 @@ def _endpoints(rows: Rows) -> dict[tuple[str, int], float]:
 
 
 def paired_scaling(rows: Rows, recipe: Recipe) -> Table:
-    """Paired differences of the reference from every other method, by endpoint and N."""
+    """Tabulate paired differences of the reference from every other method, by endpoint and N."""
     both = [*silo(rows), *swarmbench(rows)]
     sizes = sizes_of(both)
     body = []
@@ -163,7 +163,7 @@ def _contrast(mine: Rows, theirs: Rows, value: Value, digits: int) -> str:
 
 
 def silo_levels(rows: Rows, recipe: Recipe) -> Table:
-    """Silo success by method, population and level; strict S, messages and bytes."""
+    """Tabulate Silo success by method, population and level; strict S, messages and bytes."""
     chosen, levels = silo(rows), levels_of(rows)
     body = []
     for name, called in shown(chosen, recipe).items():
@@ -184,7 +184,7 @@ def silo_levels(rows: Rows, recipe: Recipe) -> Table:
 
 
 def same_runtime(rows: Rows, recipe: Recipe) -> Table:
-    """Quality, traffic and reorganization of every decision source, at the largest population."""
+    """Tabulate quality, traffic and reorganization by decision source, at the largest N."""
     plain = [row for row in rows if not row.shock]
     largest = max((row.n for row in plain), default=0)
 
@@ -217,9 +217,9 @@ def _reorganized(rows: Rows) -> tuple[str, str]:
 
 
 def accounting(rows: Rows, recipe: Recipe) -> Table:
-    """Calls, tokens and messages per episode on Silo at the largest population.
+    """Tabulate calls, tokens and messages per episode on Silo at the largest population.
 
-    Tokens stand beside those of Agent Distillation, too, where it was played.
+    Tokens are also given relative to those of Agent Distillation, if it was played.
     """
     largest = max(sizes_of(silo(rows)), default=0)
     here = silo(rows, largest)

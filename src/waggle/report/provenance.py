@@ -1,9 +1,9 @@
-"""Where numbers come from: which rows count, of which weights, seeds and regime, and who played.
+"""The provenance of numbers: which rows count, and their weights, seeds, regimes and methods.
 
 A seed of a setting counts for a method once all of its planned tasks are finished, so that an
-unfinished run cannot pass off its easy tasks as a mean. Rows of one method that several laws of its
-name played are no one method's, and rows of a law that ships may be of earlier weights. Nothing of
-this is refused; tables and pages say it in a line.
+unfinished run does not report the mean of its easy tasks only. Rows of one method may have been
+played by different weights, and rows of a shipped law by earlier weights than the current ones.
+None of this is an error; tables and pages state it in a note.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from waggle.report.rows import DAGGER, Rows, label, methods_of, options_of, shor
 
 
 class CountedRows(NamedTuple):
-    """The rows that count, and what is to be said about the others."""
+    """The rows that count, and notes on the others."""
 
     rows: list[Row]
     notes: list[str]
     failed: list[Row]
     """Rows of the plan whose cells failed."""
     foreign: int
-    """How many rows are of other plans."""
+    """Number of rows of other plans."""
 
 
 def counted(rows: Rows, recipe: Recipe) -> CountedRows:
-    """Keep the rows of the plan whose seed is finished on all planned tasks of its setting."""
+    """Return the planned rows whose seed is finished on all planned tasks of its setting."""
     asked = {cell.key: cell for cell in planned(recipe, rows)}
     wanted = Counter(map(_seed_of_setting, asked.values()))
     groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
@@ -64,7 +64,7 @@ def _seed_of_setting(cell: Cell) -> tuple[Any, ...]:
 def _unfinished(
     recipe: Recipe, wanted: Mapping[tuple[Any, ...], int], played: Mapping[tuple[Any, ...], int]
 ) -> list[str]:
-    """Say of every method how much of its plan is not finished."""
+    """Return notes on the methods whose plan is not finished."""
     notes, missing = [], []
     for name in dict.fromkeys(method for method, *_ in wanted):
         total = sum(count for key, count in wanted.items() if key[0] == name)
@@ -84,7 +84,7 @@ def _unfinished(
 
 
 def failed_calls(kept: CountedRows, recipe: Recipe) -> list[str]:
-    """Say in one line which methods had calls that failed, in episodes that count and in others."""
+    """Return a line on the methods with failed calls, in episodes that count and in others."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for row in (*kept.rows, *kept.failed):
         if row.counters.get("failures"):
@@ -102,7 +102,7 @@ def failed_calls(kept: CountedRows, recipe: Recipe) -> list[str]:
 
 
 def provenance(rows: Rows, recipe: Recipe) -> tuple[str, ...]:
-    """Say for the rows of one table: command, seeds, episodes, regime, and who each method is."""
+    """Return the notes of a table: command, seeds, episodes, regime, and origin of each method."""
     if not rows:
         return ("no finished episodes yet",)
     counts = sorted(set(Counter(row.method for row in rows).values()))
@@ -118,12 +118,12 @@ def provenance(rows: Rows, recipe: Recipe) -> tuple[str, ...]:
 
 
 def caption(text: str, rows: Rows, recipe: Recipe) -> str:
-    """Return the caption of a figure: what it shows, then where the numbers come from."""
+    """Return the caption of a figure: its description, then the provenance of its rows."""
     return ". ".join([text.removesuffix("."), *provenance(rows, recipe)])
 
 
 def seeds_of(rows: Iterable[Row]) -> str:
-    """Name the seeds of rows in ranges without gaps, and how many they are."""
+    """Return the seeds of rows as contiguous ranges, followed by their number."""
     seeds = sorted({row.seed for row in rows})
     starts = [s for s in seeds if s - 1 not in seeds]
     ends = [s for s in seeds if s + 1 not in seeds]
@@ -133,7 +133,7 @@ def seeds_of(rows: Iterable[Row]) -> str:
 
 
 def regimes(rows: Rows) -> list[str]:
-    """Name the regime of every benchmark that occurs."""
+    """Return a description of the regime of each benchmark in the rows."""
     found = []
     if silo := [row for row in rows if row.substrate == "silo"]:
         pairs = sorted({(r.options.get("regime", "directed"), r.options.get("cap", 4096))
@@ -154,7 +154,7 @@ def regimes(rows: Rows) -> list[str]:
 
 
 class Origin(NamedTuple):
-    """What a number is labelled with: who taught the law, and how it runs."""
+    """The labels of a result: the law's teacher and backbone, canon order and engine."""
 
     teacher: str
     backbone: str
@@ -163,7 +163,7 @@ class Origin(NamedTuple):
 
 
 def origins(recipe: Recipe, methods: Iterable[str]) -> dict[Origin, str]:
-    """Return the methods of each origin, named in one line."""
+    """Group methods by origin, joining the names of each group into one line."""
     groups: dict[Origin, list[str]] = defaultdict(list)
     for name in methods:
         spec = recipe.methods[name]
@@ -174,7 +174,7 @@ def origins(recipe: Recipe, methods: Iterable[str]) -> dict[Origin, str]:
 
 
 def labels(recipe: Recipe, methods: Iterable[str]) -> tuple[str, ...]:
-    """Say the origin of the methods, once for those that share it."""
+    """Return one line per origin, with the methods that share it."""
     return tuple(
         f"{names}: {', '.join(f'{key} {value}' for key, value in origin._asdict().items())}"
         for origin, names in origins(recipe, methods).items()
@@ -182,7 +182,7 @@ def labels(recipe: Recipe, methods: Iterable[str]) -> tuple[str, ...]:
 
 
 def _own(name: str, spec: MethodSpec) -> str:
-    """Say what sets a method apart from others of its law."""
+    """Return the settings that distinguish a method from others with the same law."""
     parts = [] if spec.law == name else [f"law {spec.law}"]
     parts += [f"switches {options_of(spec.switches)}"] if spec.switches else []
     parts += [f"perturbation {options_of(spec.perturbation)}"] if spec.perturbation else []
@@ -193,7 +193,7 @@ def _own(name: str, spec: MethodSpec) -> str:
 
 
 def _on_fewer_units(rows: Rows, recipe: Recipe) -> tuple[str, ...]:
-    """Say which methods have fewer units than others; nothing where all have the same."""
+    """Return a note on the methods with fewer units than others, if any."""
     found = short(rows)
     parts = [
         f"{label(recipe, name)} {found[name].units:,} of {found[name].of:,} episodes "
@@ -206,7 +206,7 @@ def _on_fewer_units(rows: Rows, recipe: Recipe) -> tuple[str, ...]:
 
 
 def _digests(rows: Iterable[Row]) -> dict[str, Counter[str]]:
-    """Count the rows of every method by the weights that played them; unnamed ones under ""."""
+    """Count each method's rows by the digest of the weights; rows without one count under ""."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for row in rows:
         counts[row.method][row.digest] += 1
@@ -214,7 +214,7 @@ def _digests(rows: Iterable[Row]) -> dict[str, Counter[str]]:
 
 
 def mixed_weights(rows: Iterable[Row], recipe: Recipe) -> tuple[str, ...]:
-    """Say which methods have rows of several weights, or some that name none; else nothing."""
+    """Return notes on the methods with rows of several weights, or partly of unknown weights."""
     counts = _digests(rows)
     mixed: list[str] = []
     unnamed: list[str] = []
@@ -234,16 +234,16 @@ def mixed_weights(rows: Iterable[Row], recipe: Recipe) -> tuple[str, ...]:
 
 
 def weights_of_shipped_laws(rows: Iterable[Row], recipe: Recipe) -> dict[str, dict[str, int]]:
-    """Count the rows of every method of a law that ships by the weights that played them."""
+    """Count the rows of each method with a shipped law by the digest of the weights."""
     ships = shipped.names()
     ours = {name for name, spec in recipe.methods.items() if spec.law in ships}
     return {name: dict(counts) for name, counts in _digests(rows).items() if name in ours}
 
 
 def of_other_weights(counts: Mapping[str, int], now: str) -> str:
-    """Say how many rows other weights played than a law has now, or unnamed ones.
+    """Return a text on the number of rows played by other weights than `now`, or unknown ones.
 
-    Nothing is said where there are none, or where the law's own digest is not known.
+    The text is empty if there are none, or if the law's own digest is not known.
     """
     others = sorted(digest for digest in counts if digest not in ("", now))
     kinds = {
@@ -256,7 +256,7 @@ def of_other_weights(counts: Mapping[str, int], now: str) -> str:
 
 
 def not_of_shipped_laws(rows: Rows, recipe: Recipe) -> list[str]:
-    """Say in one line which methods of shipped laws have rows that may be of earlier weights."""
+    """Return a line on the methods with shipped laws whose rows may be of earlier weights."""
     parts = []
     for name, counts in weights_of_shipped_laws(rows, recipe).items():
         law = recipe.methods[name].law
@@ -267,7 +267,7 @@ def not_of_shipped_laws(rows: Rows, recipe: Recipe) -> list[str]:
 
 
 def _shipped_digest(law: str) -> str:
-    """Return the digest of a law that ships; empty where its weights are not installed."""
+    """Return the digest of a shipped law; empty if its weights are not installed."""
     try:
         return of_manifest(shipped.manifest(shipped.folder(law)))
     except ConfigError:

@@ -1,8 +1,8 @@
-"""Reading rows: values and means, and what may be compared.
+"""Values and means of rows, and the matching of rows for comparisons.
 
-A unit is one case that methods share (task, options, N, horizon, counterevidence, seed). Methods
-are compared on units that both have. A method that has played fewer units than others of the tasks
-it plays is shown with a dagger: its mean is over other cases, so it takes no mark and no rank.
+A unit is one case that methods share (task, options, N, horizon, counterevidence, seed). Two
+methods are compared on the units that both have. A method with fewer units than others on the same
+tasks gets a dagger: its mean is over different cases, so it gets no mark and no rank.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ Endpoints: TypeAlias = Callable[[Rows], Mapping[Any, "float | None"]]
 
 
 def task_of(row: Row) -> str:
-    """Name the task of a row."""
+    """Return the full task name of a row."""
     return f"{row.substrate}/{row.task}"
 
 
 def cell_of(row: Row) -> str:
-    """Name task and population of a row."""
+    """Return the name of a row's cell: task and population."""
     return f"{task_of(row)} N={row.n}"
 
 
 def family(row: Row) -> str:
-    """Name the task family of a row: a Silo level together, every other task on its own."""
+    """Return the task family of a row: the level of a Silo task, else the task itself."""
     if row.substrate == "silo":
         return f"silo level {row.task.partition('-')[0]}"
     return row.task if row.task == row.substrate else task_of(row)
 
 
 def options_of(options: Mapping[str, Any]) -> str:
-    """Write options down in one way."""
+    """Return options as text, sorted by key."""
     return ", ".join(f"{key} {value}" for key, value in sorted(options.items()))
 
 
 def unit(row: Row) -> Unit:
-    """Return what makes rows of two methods a matched pair; written down once for each row."""
+    """Return the key by which rows of two methods are matched; it is cached in the row."""
     known: dict[str, Unit] = row.__dict__
     if "unit" not in known:
         options = options_of(row.options)
@@ -61,22 +61,22 @@ def unit(row: Row) -> Unit:
 
 
 def metric(name: str) -> Value:
-    """Return the reader of a metric."""
+    """Return a function that reads a metric of a row."""
     return lambda row: row.metrics.get(name)
 
 
 def score(name: str) -> Value:
-    """Return the reader of one of the substrate's scores."""
+    """Return a function that reads one of the substrate's scores of a row."""
     return lambda row: row.scores.get(name)
 
 
 def counter(name: str) -> Value:
-    """Return the reader of a counter."""
+    """Return a function that reads a counter of a row."""
     return lambda row: float(row.counters.get(name, 0))
 
 
 def kilobytes(rows: Rows) -> float | None:
-    """Return the mean volume of the delivered frames of an episode."""
+    """Return the mean volume of delivered frames per episode, in kilobytes."""
     volume = mean(rows, metric("bytes"))
     return None if volume is None else volume / 1000.0
 
@@ -89,7 +89,7 @@ def silo(rows: Iterable[Row], n: int | None = None) -> list[Row]:
 def swarmbench(
     rows: Iterable[Row], n: int | None = None, tasks: Sequence[str] | None = anchors.NORMALIZED
 ) -> list[Row]:
-    """Return the rows of SwarmBench without late counterevidence, of some tasks or of all."""
+    """Return the rows of SwarmBench without late counterevidence, optionally of one N and tasks."""
     own = [r for r in rows if r.substrate == "swarmbench" and not r.shock and n in (None, r.n)]
     return [row for row in own if tasks is None or row.task in tasks]
 
@@ -100,17 +100,17 @@ def of(rows: Iterable[Row], method: str) -> list[Row]:
 
 
 def sizes_of(rows: Iterable[Row]) -> list[int]:
-    """Return the populations that occur."""
+    """Return the populations in the rows, sorted."""
     return sorted({row.n for row in rows})
 
 
 def levels_of(rows: Iterable[Row]) -> list[str]:
-    """Return the Silo levels that occur, I before II before III."""
+    """Return the Silo levels in the rows: I before II before III."""
     return sorted({row.task.partition("-")[0] for row in rows if row.substrate == "silo"})
 
 
 def grouped(rows: Iterable[Row], key: Callable[[Row], Group]) -> dict[Group, list[Row]]:
-    """Return rows by a key, in the order of their first occurrence."""
+    """Group rows by a key; groups are in order of first occurrence."""
     found: dict[Group, list[Row]] = defaultdict(list)
     for row in rows:
         found[key(row)].append(row)
@@ -124,7 +124,7 @@ def mean(rows: Iterable[Row], value: Value) -> float | None:
 
 
 def macro(rows: Iterable[Row], value: Value, by: Name = task_of) -> float | None:
-    """Return the mean over tasks of a value's mean, so that tasks weigh the same."""
+    """Return the mean over tasks of a value's task means, so that tasks have equal weight."""
     groups = _grouped(((row, value(row)) for row in rows), by)
     return fmean(fmean(values) for values in groups.values()) if groups else None
 
@@ -138,7 +138,7 @@ def spread(rows: Iterable[Row], value: Value, by: Name = task_of) -> Interval | 
 def difference(
     mine: Iterable[Row], theirs: Iterable[Row], value: Value, by: Name = task_of
 ) -> Interval | None:
-    """Return the paired difference of a value over matched units, tasks weighing the same."""
+    """Return the paired difference of a value over matched units, with equal weight per task."""
     other = {unit(row): value(row) for row in theirs}
 
     def gain(row: Row) -> float | None:
@@ -152,7 +152,7 @@ def difference(
 def ratio(
     mine: Iterable[Row], theirs: Iterable[Row], value: Value, by: Name = task_of
 ) -> Interval | None:
-    """Return the ratio of two means over matched units, tasks weighing the same."""
+    """Return the ratio of two means over matched units, with equal weight per task."""
     other = {unit(row): value(row) for row in theirs}
     both = [row for row in mine if value(row) is not None and other.get(unit(row)) is not None]
     over = _grouped(((row, value(row)) for row in both), by)
@@ -161,9 +161,9 @@ def ratio(
 
 
 def _grouped(found: Iterable[tuple[Row, float | None]], by: Name) -> dict[str, list[float]]:
-    """Gather values by task, or by another name whose groups weigh the same.
+    """Group values by task, or by another name.
 
-    They come in the order of their units, so that an interval does not depend on the order of play.
+    Values are sorted by unit, so that an interval does not depend on the order of play.
     """
     groups: dict[str, list[float]] = defaultdict(list)
     for row, value in sorted(found, key=lambda pair: unit(pair[0])):
@@ -173,7 +173,7 @@ def _grouped(found: Iterable[tuple[Row, float | None]], by: Name) -> dict[str, l
 
 
 def mean_and_deviation(values: Iterable[float | None], digits: int, scale: float = 1.0) -> str:
-    """Format a mean with the sample deviation, as the paper's tables do; absent values are skipped.
+    """Format the mean and sample deviation as the paper's tables do; skip absent values.
 
     The deviation of a single value is shown as zero.
     """
@@ -185,14 +185,14 @@ def mean_and_deviation(values: Iterable[float | None], digits: int, scale: float
 
 
 def matched(mine: Rows, other: Rows) -> tuple[list[Row], list[Row]]:
-    """Return the rows of two methods whose units both have."""
+    """Return the rows of two methods on the units that both have."""
     both = {unit(row) for row in mine} & {unit(row) for row in other}
     first, second = ([row for row in side if unit(row) in both] for side in (mine, other))
     return first, second
 
 
 class Part(NamedTuple):
-    """How much a method has of what was played of its tasks."""
+    """Units and seeds of a method, and all units (`of`) that any method has on its tasks."""
 
     units: int
     of: int
@@ -200,7 +200,7 @@ class Part(NamedTuple):
 
 
 def short(rows: Iterable[Row]) -> dict[str, Part]:
-    """Return the methods that lack units which others have of the tasks that they play."""
+    """Return the methods that lack units which other methods have on the same tasks."""
     all_of: dict[str, set[Unit]] = defaultdict(set)
     for row in rows:
         all_of[row.method].add(unit(row))
@@ -225,12 +225,12 @@ def short(rows: Iterable[Row]) -> dict[str, Part]:
 
 
 def label(recipe: Recipe, name: str) -> str:
-    """Return what tables call a method."""
+    """Return the label of a method in tables."""
     return recipe.methods[name].label or name
 
 
 def shown(rows: Iterable[Row], recipe: Recipe) -> dict[str, str]:
-    """Return what a table of these rows calls its methods; a dagger marks those on fewer units."""
+    """Return the method labels for a table of these rows; a dagger marks those on fewer units."""
     rows = list(rows)
     fewer = short(rows)
     called = {name: label(recipe, name) for name in methods_of(rows, recipe)}
@@ -247,13 +247,13 @@ def methods_of(rows: Iterable[Row], recipe: Recipe) -> list[str]:
 
 
 def reference(rows: Iterable[Row], recipe: Recipe) -> str:
-    """Return the method that others are compared with."""
+    """Return the method that all others are compared with."""
     present = methods_of(rows, recipe) or list(recipe.methods)
     return next((name for name in recipe.reference if name in present), present[0])
 
 
 def ranks(rows: Rows, recipe: Recipe, endpoints: Endpoints) -> dict[str, float]:
-    """Return the average rank of methods that have every endpoint and lack no unit of it."""
+    """Return the average rank of each ranked method that has all endpoints and all units."""
     keys = list(endpoints(rows))
     names = [name for name in methods_of(rows, recipe) if recipe.methods[name].ranked]
     found = {name: endpoints(of(rows, name)) for name in names}

@@ -1,7 +1,7 @@
 """Tables beyond the primary matrix: further tasks, ports, anchors, horizon, population extension.
 
 Layouts of the paper's "Flocking and Transport", "Lower-scale anchors", "communication horizon" and
-"Population extension" tables; the regime `ports` of Silo is ours.
+"Population extension" tables; the regime `ports` of Silo is an addition of this project.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _WRITES = {
     "asked": "candidate", "done": "executed", "repeat": "suppressed.duplicate",
     "unverified": "suppressed.unverified", "route": "suppressed.route", "refresh": "refreshed",
 }  # fmt: skip
-"""What became of the writes of an episode, by column."""
+"""Counters of the outcomes of an episode's writes, by column."""
 
 
 def flocking_transport(rows: Rows, recipe: Recipe) -> Table:
-    """Raw scores of the two remaining SwarmBench tasks."""
+    """Tabulate raw scores of the two remaining SwarmBench tasks."""
     chosen = swarmbench(rows, tasks=("flocking", "transport"))
     keys = sorted({(row.task, row.n) for row in chosen})
 
@@ -57,7 +57,7 @@ def flocking_transport(rows: Rows, recipe: Recipe) -> Table:
 
 
 def silo_ports(rows: Rows, recipe: Recipe) -> Table:
-    """Silo with one capped frame per port and round."""
+    """Tabulate Silo with one capped frame per port and round."""
     chosen = [row for row in silo(rows) if row.options.get("regime") == "ports"]
     keys = sorted({(row.n, int(row.options.get("cap", 4096))) for row in chosen})
 
@@ -79,7 +79,7 @@ def silo_ports(rows: Rows, recipe: Recipe) -> Table:
 
 
 def swarm_anchor(rows: Rows, recipe: Recipe) -> Table:
-    """SwarmBench at N = 8: score and delivered messages, mean ± sample deviation."""
+    """Tabulate SwarmBench at N = 8: score and delivered messages, mean ± sample deviation."""
     chosen = swarmbench(rows, anchors.N, tasks=None)
     tasks = list(dict.fromkeys(row.task for row in chosen))
 
@@ -100,7 +100,7 @@ def swarm_anchor(rows: Rows, recipe: Recipe) -> Table:
 
 
 def swarm_mechanism(rows: Rows, recipe: Recipe) -> Table:
-    """What became of the writes on Pursuit and Foraging at N = 8, mean ± sample deviation."""
+    """Tabulate the outcomes of writes on Pursuit and Foraging at N = 8, mean ± sample deviation."""
     chosen = swarmbench(rows, anchors.N, PURSUIT_FORAGING)
     writing = {row.method for row in chosen if counter("writes.candidate")(row)}
     chosen = [row for row in chosen if row.method in writing]
@@ -129,7 +129,7 @@ def swarm_mechanism(rows: Rows, recipe: Recipe) -> Table:
 
 
 def silo_anchor(rows: Rows, recipe: Recipe) -> Table:
-    """Silo at small populations: success, messages and kilobytes per episode."""
+    """Tabulate Silo at small populations: success, messages and kilobytes per episode."""
     chosen = silo(rows)
     scopes = [None, *sizes_of(chosen)]
 
@@ -150,7 +150,7 @@ def silo_anchor(rows: Rows, recipe: Recipe) -> Table:
 
 
 def horizon(rows: Rows, recipe: Recipe) -> Table:
-    """Silo success and messages per agent by rounds of communication."""
+    """Tabulate Silo success and messages per agent by rounds of communication."""
     chosen = silo(rows)
     rounds = sorted({row.rounds - 1 for row in chosen})
 
@@ -172,7 +172,7 @@ def horizon(rows: Rows, recipe: Recipe) -> Table:
 
 
 def silo_paired(rows: Rows, recipe: Recipe) -> Table:
-    """Paired differences of the reference in Silo success, setting by setting (N, R, regime)."""
+    """Tabulate paired differences of the reference in Silo success, by setting (N, R, regime)."""
     chosen = silo(rows)
     keys = sorted({_setting(row) for row in chosen})
     body = []
@@ -201,8 +201,8 @@ def _setting(row: Row) -> tuple[int, int, str]:
 
 
 def extension(rows: Rows, recipe: Recipe) -> Table:
-    """From one population to a larger one: Silo success retained, SwarmBench P/F normalized."""
-    # The populations that are asked for, so that one without rows is seen to be missing.
+    """Tabulate the smallest against the largest population: Silo success, SwarmBench P/F."""
+    # Use the planned populations, so that one without rows shows as missing.
     sizes = [n for block in recipe.blocks for n in block.n] or [0]
     small, large = min(sizes), max(sizes)
 

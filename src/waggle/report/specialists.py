@@ -1,8 +1,8 @@
 """One law for both substrates against pairs of specialists, in the paper's layout.
 
 "Joint Law versus Substrate-Specific Specialists". A pair is deployed as two laws, `PAIR-SUBSTRATE`,
-each on its own substrate, and read as one deployment; the recipe's first method is compared with
-every other. Two tolerances against the pair `oracle` were fixed before anything was played.
+each on its own substrate, and treated as one deployment; the recipe's first method is compared with
+every other. Two tolerances against the pair `oracle` were fixed before any episode was played.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from waggle.report.rows import Rows, difference, macro, metric, of, shown, silo,
 from waggle.report.tables import Table, number, percent
 
 ORACLE = "oracle"
-"""The pair that was given the whole budget of the joint law for either substrate."""
+"""The pair that had the whole budget of the joint law for each substrate."""
 SILO_TOLERANCE = -0.030
-"""Least difference of the joint law from the oracle pair in Silo success."""
+"""Smallest accepted difference of the joint law from the oracle pair in Silo success."""
 SWARM_TOLERANCE = 0.950
-"""Least share of the oracle pair's SwarmBench score that the joint law keeps."""
+"""Smallest accepted share of the oracle pair's SwarmBench score that the joint law keeps."""
 _SUCCESS = metric("score")
 
 
 def _pair(method: str) -> str:
-    """Name the deployment that a law belongs to."""
+    """Return the deployment that a law belongs to."""
     return method.removesuffix("-swarmbench").removesuffix("-silo")
 
 
 def deployed(rows: Rows, recipe: Recipe) -> tuple[list[Row], Recipe, list[str]]:
-    """Give the two laws of a pair one name: rows and recipe as if a pair were one method.
+    """Rename the two laws of a pair to the pair: rows and recipe as if a pair were one method.
 
-    Pooled rows name no weights, since the laws of a pair have different ones; a law that was played
-    with several is told in notes.
+    Pooled rows have no weights digest, since the laws of a pair differ in weights; a law that was
+    played with several weights is reported in the notes.
     """
     pooled = [
         msgspec.structs.replace(row, method=_pair(row.method), weights=msgspec.UNSET)
@@ -60,7 +60,7 @@ def _share(mine: float | None, other: float | None) -> float | None:
 
 
 def main(rows: Rows, recipe: Recipe) -> Table:
-    """Scores of the deployments and what each keeps of the oracle pair."""
+    """Tabulate the deployments' scores, also as a share of the oracle pair's."""
     pooled, one, found = deployed([row for row in rows if not row.shock], recipe)
     oracle = of(pooled, ORACLE)
     laws = [_pair(name) for name in recipe.methods]
@@ -78,7 +78,7 @@ def main(rows: Rows, recipe: Recipe) -> Table:
 
 
 def effects(rows: Rows, recipe: Recipe) -> Table:
-    """The joint law minus either pair, and whether the tolerances are kept."""
+    """Tabulate the joint law minus each pair, and whether the tolerances are kept."""
     pooled, one, found = deployed([row for row in rows if not row.shock], recipe)
     names = shown(pooled, one)
     joint = of(pooled, one.reference[0])
@@ -112,7 +112,7 @@ def effects(rows: Rows, recipe: Recipe) -> Table:
 
 
 def recovery(rows: Rows, recipe: Recipe) -> Table:
-    """Reorganization after late counterevidence by deployment."""
+    """Tabulate reorganization after late counterevidence, by deployment."""
     late = [row for row in rows if row.shock]
     pooled, one, _ = deployed(late, recipe)
     made = reorganization.process(pooled, one)

@@ -1,7 +1,7 @@
-"""A table and its three forms: Markdown, LaTeX, HTML. Knows numbers and labels, not experiments.
+"""A table and its three formats: Markdown, LaTeX and HTML, independent of any experiment.
 
-A cell may hold several numbers, separated by " / ". A column that says which way is better, in as
-many parts, has the first and second of each part marked, as the paper's tables do.
+A cell may hold several numbers, separated by " / ". If a column states which direction is better,
+for each of these parts, the best and second best of each part are marked, as in the paper's tables.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ SPLIT = " / "
 Mark: TypeAlias = Literal[1, 2]
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
 _WIDE, _LONG = 8, 26
-"""Columns from which a table is set smaller; characters from which a cell is broken into lines."""
+"""A table with more columns is set smaller; a cell with more characters is wrapped."""
 _STRADDLES = re.compile(r"\[(?:-[\d.]+|[+]0[.0]*), (?:[+][\d.]+|-0[.0]*)\]")
-"""The interval of a difference that includes zero, as it is printed."""
+"""A printed interval of a difference that includes zero."""
 _LEGEND = (
     (r"<b class='first'>", "<b class='first'>first</b> of its column"),
     (r"<u class='second'>", "<u class='second'>second</u>"),
@@ -31,7 +31,7 @@ _LEGEND = (
     (r"[>\s]—", "— not defined or not played"),
     (r"<tr class='[^']*aside", "grey row: for reference, takes no mark"),
 )
-"""What occurs in the body of a table, and what it means."""
+"""Patterns of the marks in a table's HTML body, with their explanations."""
 
 
 class Span(NamedTuple):
@@ -42,49 +42,49 @@ class Span(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A heading over the rows from one on."""
+    """A heading above the rows from index `row` on."""
 
     row: int
     text: str
 
 
 class Table(NamedTuple):
-    """A titled grid of text with notes under it."""
+    """A titled grid of text with notes below it."""
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
     spans: tuple[Span, ...] = ()
-    """Headings over columns; together as wide as the table, empty texts where there is none."""
+    """Headings above columns; together they cover all columns, some with an empty text."""
     groups: tuple[Group, ...] = ()
     better: tuple[str, ...] = ()
-    """For each column `higher`, `lower`, `fewest` (zero takes no mark) or nothing, in as many parts
-    as its cells have."""
+    """For each column and each part of its cells: `higher`, `lower`, `fewest` (zero gets no mark)
+    or nothing."""
     unranked: frozenset[int] = frozenset()
-    """Rows that take no mark."""
+    """Indices of the rows that get no mark."""
     tail: int = 0
-    """Rows at the end that are about the others: they stay there when a reader sorts the table."""
+    """Number of summary rows at the end, which stay there when a reader sorts the table."""
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Format a number; what is not defined is a dash."""
+    """Format a number; None becomes a dash."""
     return "—" if value is None else f"{value:.{digits}f}"
 
 
 def percent(value: float | None, digits: int = 1) -> str:
-    """Format a share in per cent, without the sign."""
+    """Format a share in per cent, without the per cent sign."""
     return number(None if value is None else 100.0 * value, digits)
 
 
 def bracketed(found: Interval | None, form: str, bounds: str = "", scale: float = 1.0) -> str:
-    """Format a mean and, where there was something to resample, its interval in brackets.
+    """Format a mean and, if there was something to resample, its interval in brackets.
 
     Args:
-        found: the interval; None is a dash.
+        found: the interval; None becomes a dash.
         form: format of the mean.
-        bounds: format of the bounds, the same if empty.
-        scale: what numbers are multiplied with.
+        bounds: format of the bounds; that of the mean if empty.
+        scale: factor for all numbers.
     """
     if found is None:
         return number(None)
@@ -94,9 +94,9 @@ def bracketed(found: Interval | None, form: str, bounds: str = "", scale: float 
 
 
 def marks(table: Table) -> dict[tuple[int, int, int], Mark]:
-    """Return first and second by (row, column, part).
+    """Return the marks for best (1) and second best (2) by (row, column, part).
 
-    Equal numbers share a mark, but one that more than half of the rows would share says nothing.
+    Equal numbers share a mark, unless more than half of the rows would share it.
     """
     found: dict[tuple[int, int, int], Mark] = {}
     for column, ways in enumerate(table.better):
@@ -113,7 +113,7 @@ def marks(table: Table) -> dict[tuple[int, int, int], Mark]:
 
 
 def _values(table: Table, column: int, part: int) -> Iterator[tuple[int, float]]:
-    """Yield the leading number of one part of a column, as it is printed, for every ranked row."""
+    """Yield the printed leading number of one part of a column, for every ranked row."""
     for index, row in enumerate(table.rows):
         parts = row[column].split(SPLIT)
         match = _NUMBER.match(parts[part]) if part < len(parts) else None
@@ -124,7 +124,7 @@ def _values(table: Table, column: int, part: int) -> Iterator[tuple[int, float]]
 def _formed(
     table: Table, plain: Callable[[str], str], first: str, second: str
 ) -> Iterator[tuple[str, ...]]:
-    """Yield the rows with every part escaped, and set in a frame where it has a mark."""
+    """Yield the rows with every part escaped by `plain`, and marked parts formatted."""
     found = marks(table)
     for index, row in enumerate(table.rows):
         cells = []
@@ -139,14 +139,14 @@ def _formed(
 
 
 def texts(table: Table) -> list[bool]:
-    """Return for every column whether it holds words rather than numbers."""
+    """Return for every column whether it holds text rather than numbers."""
     columns = zip(*table.rows, strict=True) if table.rows else [()] * len(table.columns)
     found = [not any(_NUMBER.match(cell) for cell in cells) for cells in columns]
     return [True, *found[1:]]
 
 
 def _headings(table: Table) -> list[str]:
-    """Return the column names with the heading over them, for forms that have one line."""
+    """Return the column names prefixed by their spans, for formats with one header line."""
     if not table.spans:
         return list(table.columns)
     over = [span.text for span in table.spans for _ in range(span.columns)]
@@ -154,7 +154,7 @@ def _headings(table: Table) -> list[str]:
 
 
 def markdown(table: Table, level: int = 3) -> str:
-    """Return a table as Markdown under a heading; first is bold, second in italics."""
+    """Return a table as Markdown under a heading, the best in bold, the second in italics."""
     formed = _formed(table, _cell, "**{}**", "_{}_")
     heads = list(map(_cell, _headings(table)))
     lines = [
@@ -177,12 +177,12 @@ _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 
 
 def prose(text: str) -> str:
-    """Keep a text from being taken for HTML."""
+    """Escape HTML tags in a Markdown text."""
     return _TAG.sub(r"\<", text)
 
 
 def _cell(text: str) -> str:
-    """Keep a text within its cell."""
+    """Escape a text for a Markdown table cell."""
     return prose(text).replace("|", r"\|")
 
 
@@ -202,7 +202,7 @@ def _latex_text(text: str) -> str:
 
 
 def latex(table: Table) -> str:
-    """Return a table as LaTeX in the paper's layout (booktabs; first bold, second underlined)."""
+    """Return a table as LaTeX in the paper's layout (booktabs; best bold, second underlined)."""
     spec = "".join("l" if words else "r" for words in texts(table))
     formed = _formed(table, _latex_text, r"\textbf{{{}}}", r"\underline{{{}}}")
     notes = "\n".join(rf"\par\footnotesize {_latex_text(note)}" for note in table.notes)
@@ -238,7 +238,7 @@ def _latex_body(table: Table, formed: Iterator[tuple[str, ...]]) -> str:
 
 
 def html(table: Table, anchor: str = "") -> str:
-    """Return a table as an HTML fragment, with a legend of the marks that it uses."""
+    """Return a table as an HTML fragment, with a legend of the marks in it."""
     wide = " class='wide'" if len(table.columns) > _WIDE else ""
     body = _html_body(table)
     marks = "".join(f"<span>{text}</span>" for mark, text in _LEGEND if re.search(mark, body))
@@ -251,7 +251,7 @@ def html(table: Table, anchor: str = "") -> str:
 
 
 def html_notes(notes: Sequence[str]) -> str:
-    """Return notes as an HTML fragment: the first is seen, the others open with a click."""
+    """Return notes as an HTML fragment: the first one visible, the others collapsed."""
     first, rest = (
         "".join(f"<p class='note'>{escape(note)}</p>" for note in part)
         for part in (notes[:1], notes[1:])
@@ -292,6 +292,6 @@ def _html_body(table: Table) -> str:
 
 
 def _classes(**chosen: bool) -> str:
-    """Return the attribute for those of some classes that apply."""
+    """Return a class attribute with the names of the true flags."""
     names = " ".join(name.replace("_", "-") for name, applies in chosen.items() if applies)
     return f" class='{names}'" if names else ""

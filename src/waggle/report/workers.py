@@ -1,7 +1,7 @@
 """Private workers: quality, logical input and traffic; full refresh against reuse.
 
 The paper's "GPT-4o full-refresh transfer" and "Private-state reuse" tables and its trade-off
-figure. Input counts every request that a schedule makes, whether a cache answered it or not.
+figure. Input counts every request that a schedule makes, including those answered by a cache.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from waggle.report.rows import (
 from waggle.report.tables import SPLIT, Table, number, percent
 
 INPUT = counter("worker.tokens.input")
-"""Logical input of the private workers of an episode."""
+"""Logical input of the private workers in an episode."""
 _CALLS = counter("worker.calls")
 _COUNTED = (
     f"logical input: every request, cached or not; the endpoint's own count for a chat worker, one "
@@ -47,7 +47,7 @@ _COLORS = ("#0072b2", "#111111", "#d55e00", "#009e73", "#8a8f98", "#b8860b", "#c
 
 
 def transfer(rows: Rows, recipe: Recipe) -> Table:
-    """Quality, logical input and traffic of every method under full refresh."""
+    """Tabulate quality, logical input and traffic of every method under full refresh."""
     chosen = staffed(rows, recipe, "full")
     tasks = list(dict.fromkeys(map(task_of, chosen)))
 
@@ -63,7 +63,7 @@ def transfer(rows: Rows, recipe: Recipe) -> Table:
 
 
 def reuse(rows: Rows, recipe: Recipe) -> Table:
-    """The same law and worker under full refresh and under reuse, on the same seeds."""
+    """Tabulate each law and worker under full refresh and under reuse, on the same seeds."""
     body, used = [], []
     for pair in schedule_pairs(rows, recipe):
         for task, full in grouped(pair.full, task_of).items():
@@ -91,7 +91,7 @@ def reuse(rows: Rows, recipe: Recipe) -> Table:
 
 
 class Pair(NamedTuple):
-    """Rows of one law and worker under the two schedules, of seeds that both have."""
+    """Rows of one law and worker under the two schedules, on units that both have."""
 
     law: str
     worker: str
@@ -100,7 +100,7 @@ class Pair(NamedTuple):
 
 
 def schedule_pairs(rows: Rows, recipe: Recipe) -> Iterator[Pair]:
-    """Yield the laws that played with one worker under both schedules."""
+    """Yield the rows of each law that played with the same worker under both schedules."""
     names = methods_of(rows, recipe)
     full = {_setting(recipe.methods[n]): n for n in names if _schedule(recipe, n) == "full"}
     for name in names:
@@ -117,19 +117,19 @@ def _schedule(recipe: Recipe, name: str) -> str:
 
 
 def _setting(spec: MethodSpec) -> str:
-    """Name everything of a method but its schedule and what tables print."""
+    """Return a key of all settings of a method except its worker's schedule and cache."""
     shared = {k: v for k, v in spec.worker.items() if k not in ("schedule", "cache")}
     runtime = spec.order, spec.engine, spec.switches, spec.perturbation, spec.defence
     return repr((spec.law, spec.options, *runtime, shared))
 
 
 def staffed(rows: Rows, recipe: Recipe, schedule: str) -> list[Row]:
-    """Return the rows of methods whose workers have this schedule."""
+    """Return the rows of the methods whose workers have the given schedule."""
     return [row for row in rows if _schedule(recipe, row.method) == schedule]
 
 
 def _point(rows: Rows) -> str:
-    """Return quality, input and traffic of some rows."""
+    """Return mean quality, input and traffic of rows as one cell."""
     tokens = mean(rows, INPUT)
     parts = (
         number(mean(rows, metric("score"))),
@@ -145,7 +145,7 @@ def _saved(full: Rows, lean: Rows, value: Any) -> float | None:
 
 
 def _who(rows: Rows, recipe: Recipe) -> list[str]:
-    """Say which workers made the proposals."""
+    """Return a note on the workers that made the proposals."""
     workers: dict[str, Mapping[str, Any]] = {}
     for name in methods_of(rows, recipe):
         worker = recipe.methods[name].worker
@@ -158,7 +158,7 @@ def _who(rows: Rows, recipe: Recipe) -> list[str]:
 
 
 def tradeoff(rows: Rows, recipe: Recipe) -> Figure:
-    """Quality against logical input under full refresh; area is traffic."""
+    """Draw quality against logical input under full refresh; marker area is traffic."""
     chosen = staffed(rows, recipe, "full")
     panels = grouped(chosen, task_of) or {"no rows": []}
     called = shown(chosen, recipe)

@@ -1,9 +1,9 @@
-"""The fixed runtime: everything around a law's decision that is not the world.
+"""The fixed runtime: everything in an episode except the law and the world.
 
 Reading order: `switches` and `perturb` (settings), `state` (fields, nodes, the swarm), `names`,
-`draws` and `views` (what a law sees), `admission` (what of its answer is executed), `commitment`,
-`transport`; `sync` (the synchronous engine) and `eventdriven` (the one in virtual time);
-`recorder`, `records`, `live` and `replay` (what is written down, and playing it again). `staff`
-asks private workers, `watchdog` stops a law that hangs, `attacks` and `defence` are Byzantine nodes
-and what helps against them.
+`draws` and `views` (the input of a law), `admission` (checks and repairs its output), `commitment`,
+`transport`; `sync` (the synchronous engine) and `eventdriven` (the engine in virtual time);
+`recorder`, `records`, `live` and `replay` (writing, reading and replaying records). `staff` calls
+private workers, `watchdog` interrupts a law that hangs, `attacks` and `defence` implement Byzantine
+nodes and the defences against them.
 """

@@ -3,7 +3,7 @@
 Order of repair: as emitted, envelope-normalized, one regeneration that quotes the validator's
 codes, conservative projection, no-communication fallback. Repair may delete content or reuse the
 private proposal; it never originates a claim, a deposit, a commitment or a challenge. Invariant:
-whatever a law returns is data, and what is kept of it can be written down and read to the same end.
+any output of a law is data, and the part kept in a record gives the same result in a replay.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from waggle.plugin_files import raised
 from waggle.runtime.watchdog import watched
 
 MAX_RAW = MAX_TEXT + 1
-"""Characters of a raw decode that the record keeps: as long as it is read, and one for too long."""
+"""Characters of a raw decode kept in the record: one over the limit, so that it stays too long."""
 MAX_QUOTED = 4_096
-"""Characters of a failed decode that the feedback quotes."""
+"""Maximum characters of a failed decode that the feedback quotes."""
 MAX_COUNT = 10**12
-"""Largest count of a usage; sums of an episode stay within what a record can hold."""
+"""Largest count of a usage; keeps the sums of an episode within the range of a record."""
 UNWRITTEN = ""
-"""Stands for a decode that no record can hold; its code says why."""
+"""Placeholder for a decode that cannot be stored in a record; its code gives the reason."""
 FREE = Decode("").usage
-"""The usage of laws that name none; it needs no check."""
+"""The usage of laws that report none; it needs no check."""
 
 
 class Admission(msgspec.Struct, frozen=True, gc=False):
-    """One admitted decision and how it came about."""
+    """One admitted decision with its stage, error codes, raw decodes and usage."""
 
     decision: Decision
     stage: Stage
@@ -60,7 +60,7 @@ Deciding: TypeAlias = Generator[Sequence[Request], Sequence[Decode], "list[Admis
 
 
 def decide(requests: Sequence[Request]) -> Deciding:
-    """Ask for the whole batch once, and once more for what was not executable."""
+    """Request decodes for the whole batch, then once more for those that are not executable."""
     if not requests:
         return []
     decodes = yield requests
@@ -74,10 +74,10 @@ def decide(requests: Sequence[Request]) -> Deciding:
 
 
 def ask(law: Law, requests: Sequence[Request]) -> Sequence[Decode]:
-    """Let a law answer a batch, and hold it to one decode per request, each at a countable cost.
+    """Let a law answer a batch; require one decode per request, each with a valid usage.
 
     Raises:
-        ContractError: for other answers, and for a law that runs out or calls `sys.exit`.
+        ContractError: for other answers, and for a law that raises StopIteration or SystemExit.
     """
     try:
         decodes = watched(law, requests)
@@ -104,7 +104,7 @@ def ask(law: Law, requests: Sequence[Request]) -> Sequence[Decode]:
 
 
 def _countable(usage: object) -> bool:
-    """Whether a usage can be added up and written down."""
+    """Return whether a usage can be summed and stored in a record."""
     if not isinstance(usage, Usage):
         return False
     return all(type(count) is int and 0 <= count <= MAX_COUNT for count in astuple(usage))
@@ -132,7 +132,7 @@ def _check(view: View, decode: Decode) -> _Checked:
 
 
 def _kept(text: str) -> str:
-    """Return what the record keeps of a text."""
+    """Return the part of a text that the record keeps."""
     kept = text[:MAX_RAW]
     try:
         kept.encode()
@@ -142,7 +142,7 @@ def _kept(text: str) -> str:
 
 
 def _unwritten(output: Decision) -> str | None:
-    """Name why a decision that a law made by hand cannot be written down, or return None."""
+    """Return the error code of a Decision object that cannot be serialized, or None."""
     if not is_typed(output):
         return "shape.type"
     try:

@@ -1,11 +1,11 @@
-"""What Byzantine nodes do: attacks made of a node's own view, bounded by the rules of admission.
+"""Attacks by Byzantine nodes, built from a node's own view and bounded by admission.
 
     waggle run silo/III-26 -n 16 --perturb.byzantine 0.1 --perturb.attack flipflop
 
-An attack starts from what an honest node would decide on the same view and changes it; whatever it
-tries, `project` leaves what is admissible, and transport treats its writes like any others. So an
-attacker can withhold, mislead and repeat, and it cannot forge evidence, amplify or impersonate.
-Invariant: an attack reads the view, the round and draws named by keys, so that relabelling the
+An attack modifies the decision of an honest node on the same view; `project` then deletes what is
+not admissible, and transport treats its writes like any others. So an attacker can withhold,
+mislead and repeat, but it cannot forge evidence, amplify or impersonate.
+Invariant: an attack reads the view, the round and draws derived from keys, so that relabelling the
 swarm relabels it and a replay repeats it.
 """
 
@@ -38,15 +38,15 @@ ATTACKS: tuple[Attack, ...] = get_args(Attack)
 
 
 class AttackView(NamedTuple):
-    """What an attacker knows at one update."""
+    """The input of an attack at one update."""
 
     view: View
     honest: Decision
-    """What the law decided on this view."""
+    """The law's decision on this view."""
     entropy: int
     round: int
     draw: Callable[[str], int]
-    """A draw of every claim of the view, the same for all attackers of an episode."""
+    """Returns the draw of a claim of the view, the same for all attackers of an episode."""
 
 
 def corrupt(
@@ -55,11 +55,11 @@ def corrupt(
     """Return the admissible decision of a Byzantine node in place of an honest one.
 
     Args:
-        attack: what Byzantine nodes do in this episode.
+        attack: the attack of this episode.
         shown: the node's view.
-        honest: what the law decided on it.
-        round: the present round.
-        draw: a draw of every world claim that all nodes share.
+        honest: the law's decision on it.
+        round: the current round.
+        draw: returns the draw of a world claim, the same for all nodes.
     """
     plot = AttackView(
         shown.view, honest, shown.entropy, round, lambda claim: draw(shown.claims[claim])
@@ -68,7 +68,7 @@ def corrupt(
 
 
 def _silent(plot: AttackView) -> Decision:
-    """Act as the law says; write and commit nothing."""
+    """Act as the law decided; write and commit nothing."""
     return replace(plot.honest, deposits=(), commit=None)
 
 
@@ -78,7 +78,7 @@ def _wait(plot: AttackView) -> Decision:
 
 
 def _lie(plot: AttackView) -> Decision:
-    """Act otherwise, and vouch for what the node itself does not believe, without its conflict."""
+    """Take another action, and relay claims other than the proposed one, without conflict."""
     view = plot.view
     others = [a for a in silent_actions(view) if a != plot.honest.task_action]
     action = others[plot.entropy % len(others)] if others else plot.honest.task_action
@@ -90,25 +90,25 @@ def _lie(plot: AttackView) -> Decision:
 
 
 def _flipflop(plot: AttackView) -> Decision:
-    """Be honest in every other round, and lie in between."""
+    """Be honest in even rounds and lie in odd ones."""
     return plot.honest if plot.round % 2 == 0 else _lie(plot)
 
 
 def _stale(plot: AttackView) -> Decision:
-    """Pass on the oldest trace instead of anything newer, and keep what was committed."""
+    """Relay the oldest trace instead of anything newer, and keep the held commitment."""
     aged = sorted((t for t in plot.view.traces if relay_ttl(t)), key=lambda t: t.ttl)
     writes = tuple(strongest(t, c) for t in aged[:1] for c in _channels(plot))
     return replace(plot.honest, deposits=writes, commit=None)
 
 
 def _spam(plot: AttackView) -> Decision:
-    """Write everything that anything backs on every channel, as strongly as possible."""
+    """Write every backed claim on every channel, as strongly as possible."""
     writes = (strongest(row, c) for row in rows(plot.view) for c in _channels(plot))
     return replace(plot.honest, deposits=tuple(writes))
 
 
 def _fabricate(plot: AttackView) -> Decision:
-    """Try full strength on every claim that can be named, before what is honest."""
+    """Attempt full-strength writes on every known claim, ahead of the honest ones."""
     view = plot.view
     claims = [row.claim for row in (*view.private.claims, *rows(view))]
     made_up = (Trace(c, z, MAX_BIN, MAX_BIN, 0, MAX_TTL) for z in claims for c in _channels(plot))
@@ -116,7 +116,7 @@ def _fabricate(plot: AttackView) -> Decision:
 
 
 def _challenge(plot: AttackView) -> Decision:
-    """Try full conflict on every claim of the view, before what is honest."""
+    """Attempt full-conflict writes on every backed claim, ahead of the honest ones."""
     against = (
         replace(strongest(row, c), support=0, conflict=MAX_BIN)
         for row in rows(plot.view)
@@ -126,7 +126,7 @@ def _challenge(plot: AttackView) -> Decision:
 
 
 def _collude(plot: AttackView) -> Decision:
-    """Speak for one claim only, and commit to it: of those in view, the one all would choose."""
+    """Support and commit to one claim, chosen by a draw that all attackers share."""
     backed = [row for row in rows(plot.view) if row.support and not row.conflict]
     if not backed:
         return _silent(plot)
@@ -148,11 +148,11 @@ _TRIES: dict[Attack, Callable[[AttackView], Decision]] = {
     "challenge": _challenge,
     "collude": _collude,
 }
-"""What each attack tries; `project` deletes what is not admissible."""
+"""The decision that each attack attempts; `project` deletes what is not admissible."""
 
 
 def _channels(plot: AttackView) -> Iterator[str]:
-    """Yield where a deposit may go, from a place that the node draws; `*` stands for all."""
+    """Yield the channels, starting at one that the node draws; only `*` if it is allowed."""
     found = channels(plot.view)
     if BROADCAST in found:
         yield BROADCAST

@@ -1,7 +1,7 @@
 """Readiness and commitment: which claims may be committed to; form, hold, reopen.
 
 The readiness gate is a fixed local test of support and coherence (App. "SwarmBench"); it counts
-incident channels, not distinct origins of evidence. `commit: null` keeps what is held. A verified
+incident channels, not distinct origins of evidence. `commit: null` keeps the held claim. A verified
 positive-conflict write on the held claim clears it; only then, or when nothing is held, may another
 claim take its place. The irreversible-quorum switch keeps the first commitment for good.
 """
@@ -25,7 +25,7 @@ _UNIT = {
 
 
 def coherence(traces: Iterable[HeldTrace]) -> float:
-    """Return |sum of support x unit direction| / sum of support; HERE and none agree with all.
+    """Return |sum of support x unit direction| / sum of support; HERE and None agree with all.
 
     Sums are exactly rounded, so the order of the traces cannot matter.
     """
@@ -48,8 +48,8 @@ def gate(
     """Return the claims that pass the gate, in no meaningful order.
 
     Args:
-        traces: what the node holds.
-        refuted: claims its own evidence contradicts; they are never ready.
+        traces: the traces that the node holds.
+        refuted: claims that its own evidence contradicts; they are never ready.
         switches: the thresholds.
     """
     by_claim: dict[str, list[HeldTrace]] = {}
@@ -71,7 +71,7 @@ def update(
 ) -> str | None:
     """Apply the commitment part of an admitted decision; return the claim it reopened, if any.
 
-    A claim that was reopened `most` times in a window is kept, where there is such a bound.
+    If `most` is not 0, a claim that was reopened `most` times within a window is kept.
     """
     held = state.claim
     if held is not None and not switches.reversible:

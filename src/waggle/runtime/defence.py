@@ -1,14 +1,14 @@
-"""Defences against Byzantine nodes that leave everybody anonymous: provenance, doubt, reopening.
+"""Defences against Byzantine nodes that keep nodes anonymous: provenance, doubt, reopening.
 
     waggle run silo/III-26 --perturb.byzantine 0.1 --perturb.attack stale --defend.provenance
 
-Each is off by default, and nothing of it shows then. *Provenance*: the runtime seals every message
-with a tag that says under a pseudonym where and when its statement was first made and how many hops
-it has made; a seal that does not fit is refused, and a statement that its origin has replaced is
-held no longer. *Reputation*: a view says of a handle how many of its statements own evidence
-contradicted on arrival. *Reopening*: a node gives up one claim so often in a window, not more.
-Invariant: tags are neither shown nor recorded, doubt ends with its handle, and every name is drawn
-by a node's key, so relabelling the swarm relabels the defence.
+Each is off by default and then has no visible effect. *Provenance*: the runtime seals every message
+with a tag: a pseudonym of the statement's origin, the round in which it was made, and its number of
+hops. A message whose seal does not match is refused, and a trace is dropped when its origin has
+replaced the statement. *Reputation*: a view shows for each handle how many of its statements the
+node's evidence contradicted on arrival. *Reopening*: a node may reopen one claim only a limited
+number of times in a window. Invariant: tags are neither shown nor recorded, doubt ends with its
+handle, and pseudonyms derive from a node's key, so relabelling the swarm relabels the defence.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from waggle.core.schema import MAX_BIN, MAX_TTL
 from waggle.core.seeds import derive, mix
 
 DOUBT = "doubt"
-"""The fact of a channel that says how many of its statements own evidence contradicted."""
+"""The channel fact that counts statements contradicted by the node's evidence."""
 WINDOW = MAX_TTL
-"""Rounds in which reopenings of one claim are counted: as long as a fresh trace lives."""
+"""Rounds over which reopenings of one claim are counted: the lifetime of a fresh trace."""
 
 
 class Defence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,7 +47,7 @@ class Defence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Tag(NamedTuple):
-    """Where a statement comes from; sealed by the runtime, seen by nobody else."""
+    """The origin of a statement; sealed by the runtime and visible only to it."""
 
     origin: int
     """A pseudonym that lasts for the episode."""
@@ -58,15 +58,15 @@ class Tag(NamedTuple):
 
 
 class Provenance:
-    """Makes and checks the tags of one episode, and keeps those of the traces that nodes hold."""
+    """Creates and checks the tags of one episode, and stores those of held traces."""
 
     def __init__(self, seed: int, keys: Sequence[int], exclusive: bool) -> None:
-        """Make the key of an episode.
+        """Derive the key of an episode.
 
         Args:
-            seed: names the episode, so that a replay makes the same key.
+            seed: the seed of the episode, so that a replay derives the same key.
             keys: the hidden keys of the nodes.
-            exclusive: whether a node has one answer, which a newer one replaces.
+            exclusive: whether a node has a single answer, which a newer one replaces.
         """
         key = derive(seed, "provenance")
         self._key = key.to_bytes(8, "big")
@@ -77,7 +77,7 @@ class Provenance:
         """Messages refused so far, by cause."""
 
     def tag(self, write: Write, held: Iterable[HeldTrace], round: int) -> Tag | None:
-        """Return the tag of a write: a new one, or that of the newest trace which it relays."""
+        """Return the tag of a write: a new one, or that of the newest trace that it relays."""
         if write.fresh:
             return self._sealed(self._names[write.sender], round, 0, write.claim)
         known = self._held[write.sender]
@@ -96,7 +96,7 @@ class Provenance:
         return Tag(origin, born, hops, blake2b(text, key=self._key, digest_size=16).digest())
 
     def fault(self, write: Write, tag: Tag | None, held: Iterable[HeldTrace]) -> str | None:
-        """Name what is wrong with a message that arrives, or return None; count what is."""
+        """Return what is wrong with an arriving message and count it, or return None."""
         found = None
         if tag is None or tag != self._sealed(tag.origin, tag.born, tag.hops, write.claim):
             found = "forged"
@@ -109,7 +109,7 @@ class Provenance:
         return found
 
     def replaced(self, write: Write, tag: Tag, held: Iterable[HeldTrace]) -> list[tuple[int, str]]:
-        """Take the tag of a delivered write; return the held traces that its origin replaced."""
+        """Store the tag of a delivered write; return the held traces that its origin replaced."""
         old = [key for key, t in self._related(write, tag, held) if t.born < tag.born]
         self._held[write.receiver][write.sender, write.claim] = tag
         return old
@@ -117,7 +117,7 @@ class Provenance:
     def _related(
         self, write: Write, tag: Tag, held: Iterable[HeldTrace]
     ) -> list[tuple[tuple[int, str], Tag]]:
-        """Return what the receiver holds of the same origin, on the same matter."""
+        """Return held traces of the same origin and claim, or of any claim if `exclusive`."""
         known = self._held[write.receiver]
         now = {key: known[key] for t in held if (key := (t.neighbour, t.claim)) in known}
         self._held[write.receiver] = now
@@ -130,7 +130,7 @@ class Provenance:
 
 
 class Reputation:
-    """The claims by which one node's evidence contradicted each of its present handles."""
+    """The claims of each current handle that one node's evidence contradicted."""
 
     __slots__ = ("_against",)
 
@@ -138,20 +138,20 @@ class Reputation:
         self._against: dict[str, set[str]] = {}
 
     def note(self, handle: str, claim: str) -> None:
-        """Note that a claim was contradicted when it came over a handle."""
+        """Note that a claim was contradicted when it arrived over a handle."""
         self._against.setdefault(handle, set()).add(claim)
 
     def keep(self, handles: Iterable[str]) -> None:
-        """Forget every handle but these: who comes back under another one is not known."""
+        """Forget every handle but these; a neighbour with a new handle is not recognised."""
         self._against = {h: self._against[h] for h in handles if h in self._against}
 
     def doubt(self, handle: str) -> int:
-        """Return how many claims stand against a handle, in the bins of a view."""
+        """Return the number of contradicted claims of a handle, at most the largest bin."""
         return min(len(self._against.get(handle, ())), MAX_BIN)
 
 
 class Reopenings:
-    """When one node reopened which claim."""
+    """The rounds in which one node reopened each claim."""
 
     __slots__ = ("_rounds",)
 
@@ -159,7 +159,7 @@ class Reopenings:
         self._rounds: dict[str, list[int]] = {}
 
     def take(self, claim: str, round: int, most: int) -> bool:
-        """Whether a claim may be reopened once more; if so, this counts as one time."""
+        """Return whether a claim may be reopened once more; if so, count this reopening."""
         recent = [r for r in self._rounds.get(claim, ()) if round - r < WINDOW]
         if len(recent) >= most:
             return False

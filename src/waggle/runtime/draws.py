@@ -1,8 +1,8 @@
-"""The draws of one round: how each node's channels are presented, for all nodes at once.
+"""The random draws of one round, which determine how each node's channels are presented.
 
-A node's private draw for a neighbour is named by the node's seed, the round and the neighbour's
-key. It gives the channel its lot, its place in the table and the order of the traces on it. All
-draws of a round are made as one array; `seeds.mix` says what each of them is.
+A node's private draw for a neighbour is derived from the node's seed, the round and the neighbour's
+key. It determines the channel's lot, its place in the table and the order of the traces on it. All
+draws of a round are computed as one array; `seeds.mix` defines each of them.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from numpy.typing import NDArray
 from waggle.core.seeds import mix_all
 
 UPDATES = 1 << 32
-"""The keys of a node's own draws, one per update, start here; below are the keys of neighbours."""
+"""First key of a node's own draws, one per update; smaller keys belong to neighbours."""
 _PLACES = 2
-"""Names the draw by which channels are placed."""
+"""Key of the draw by which channels are ordered."""
 
 
 class Contacts(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """The channels of one node, as long as it has the same neighbours."""
+    """The channels of one node, valid while it has the same neighbours."""
 
     seed: int
-    """The node's own, which names its draws."""
+    """The seed of the node, from which its draws are derived."""
     neighbours: tuple[int, ...]
-    """As the world lists them."""
+    """In the order of the world."""
     handles: dict[int, str]
     """Neighbour -> handle."""
     back: dict[str, int]
@@ -37,47 +37,47 @@ class Contacts(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class UpdateDraws(msgspec.Struct, frozen=True, gc=False):
-    """What one node draws for one update."""
+    """The random draws of one node for one update."""
 
     entropy: int
-    """Its own draw, which names the update."""
+    """The node's own draw, which identifies the update."""
     draws: list[int]
-    """Its draw for each neighbour, in the order of `Contacts.handles`."""
+    """The node's draw for each neighbour, in the order of `Contacts.handles`."""
     ports: list[tuple[int, str, int]]
     """(neighbour, handle, lot) in the order of the channel table."""
 
 
 class _Edges(NamedTuple):
-    """The channels of some nodes, one after the other, in arrays."""
+    """The channels of several nodes, concatenated in arrays."""
 
     contacts: list[Contacts]
     seeds: NDArray[np.uint64]
     """The seed of each node."""
     owners: NDArray[np.intp]
-    """The position of each channel's node among the nodes."""
+    """The index of each channel's node."""
     keys: NDArray[np.uint64]
     """The key of each channel's neighbour."""
     named: list[tuple[int, str]]
     """(neighbour, handle) of each channel."""
     spans: list[tuple[int, int]]
-    """Where the channels of each node start and end."""
+    """The start and end of each node's channels."""
 
 
 class Draws:
-    """Makes the draws of a swarm, round by round."""
+    """Computes the draws of a swarm, round by round."""
 
     def __init__(self, keys: Sequence[int]) -> None:
         self._keys = np.fromiter((key % 2**64 for key in keys), np.uint64, len(keys))
-        # Valid for exactly these contacts of exactly these nodes. Contacts are never changed but
-        # replaced, so the list is compared by identity of its items.
+        # A cache, valid for exactly these contacts of exactly these nodes. Contacts are replaced,
+        # never modified, so the lists are compared by identity of their items.
         self._edges: _Edges | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what the next round makes again."""
+        """Leave out the cache, which the next round rebuilds."""
         return {**self.__dict__, "_edges": None}
 
     def make(self, contacts: list[Contacts], round: int) -> list[UpdateDraws]:
-        """Draw for some nodes, given their channels."""
+        """Compute the draws of several nodes, given their channels."""
         if self._edges is None or self._edges.contacts != contacts:
             self._edges = self._line_up(contacts)
         _, seeds, owners, keys, named, spans = self._edges

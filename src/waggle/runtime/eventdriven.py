@@ -1,9 +1,9 @@
 """The event-driven engine U: X = (S, M, P, T, R) in virtual time (App. "Event-driven extension").
 
-S is the swarm and its world, M the messages under way, P the pending calls with their saved
+S is the swarm and its world, M the messages in flight, P the pending calls with their saved
 snapshots, T the timers, R membership and the schedule. A completed call is admitted against its
-snapshot and then checked again against the *current* local state; what departure, expiry or
-illegality has overtaken ends in bottom and has no effect. Without perturbation it equals the
+snapshot and then checked again against the *current* local state; a call that departure, expiry or
+illegality has invalidated ends in bottom and has no effect. Without perturbation it equals the
 synchronous engine bit for bit.
 """
 
@@ -32,11 +32,11 @@ EXPIRY_CODES = frozenset(
         "commit.unready", "commit.unknown", "commit.coverage",
     }
 )  # fmt: skip
-"""Violations that mean the evidence a stale record rests on is gone."""
+"""Violations that mean that the evidence behind a stale decision is gone."""
 
 
 class Phase(IntEnum):
-    """What happens first at one instant of virtual time."""
+    """The order of events at one instant of virtual time."""
 
     INJECT = 0
     MEMBERSHIP = 1
@@ -49,10 +49,10 @@ class Phase(IntEnum):
 
 
 class Queue:
-    """Events by (time, phase): a node, a message, or None for a timer.
+    """A queue of events by (time, phase); an event is a node, a message, or None for a timer.
 
-    Events of one time and phase form a batch; their order inside the batch is never used, because
-    the handlers treat a batch as a set. So the queue needs no tie-break that could read a name.
+    Events of one time and phase form a batch, which the handlers treat as a set. The queue
+    therefore needs no tie-break, which could depend on a name.
     """
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class Queue:
 
 
 class Pending(NamedTuple):
-    """A call under way and the snapshot it was made on."""
+    """A pending call and the snapshot it was made on."""
 
     shown: ShownView
     started: int
@@ -178,7 +178,7 @@ class EventEngine(Engine):
         self._done.sort(key=lambda d: d.node)
 
     def _take_effect(self, done: LocalUpdate, now: ShownView, time: int) -> LocalUpdate:
-        """Check a completed call again on the current local state, then let it take effect."""
+        """Check a completed call again on the current local state, then apply it."""
         if done.node in self._cancelled:
             self._cancelled.discard(done.node)
             return done._replace(bottom="departure")
@@ -192,7 +192,7 @@ class EventEngine(Engine):
             stale = EXPIRY_CODES.intersection(codes)
             return done._replace(bottom="expiry" if stale else "illegality")
         applied = self._commit(done.node, now, replace(done.admission, decision=decision), time)
-        # The record keeps what the law saw and said; only the effects are those of now.
+        # The record keeps the law's view and output; only the effects use the current state.
         return applied._replace(shown=done.shown, admission=done.admission)
 
     def _on_tick(self, time: int, events: list[Any]) -> None:
@@ -214,8 +214,8 @@ class EventEngine(Engine):
 def carry_over(decision: Decision, then: ShownView, now: ShownView) -> Decision | str:
     """Translate a decision made on a snapshot into the names of the current view.
 
-    Returns the decision, or why it cannot be translated any more: "illegality" if a target is gone,
-    "expiry" if a claim is.
+    Returns the decision, or the reason why it cannot be translated: "illegality" if a target is
+    gone, "expiry" if a claim is.
     """
     handles = _translation(then.handles, now.handles)
     known = _claims(then)

@@ -1,8 +1,9 @@
-"""A record while it grows: plain JSON lines beside the record to be, for those who look on.
+"""Live files: plain JSON lines next to the future record file, for viewing a running episode.
 
-A record file is compressed and has its name only when it is whole. Who wants to be watched writes
-this file as well; it is readable after every round and gone when the episode is over. Worlds with a
-map add a line with the map before every round. A full disk ends the watching, not the episode.
+A record file is compressed and gets its name only when complete. An episode that can be viewed
+while it runs also writes this file, which is readable after every round and removed at the end.
+Worlds with a map add a line with the map before every round. A full disk ends the live file, not
+the episode.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from waggle.core.protocols import World
 from waggle.core.record import Footer, Header, RoundRecord
 
 MAX_BYTES = 1 << 30
-"""Size at which the file ends; what is longer is looked at when it is finished."""
+"""Maximum size of the file; a longer episode can be viewed when it is finished."""
 _NAME = re.compile(r"\.(.+)\.live\.[0-9]{1,9}\.partial")
 _encoder = msgspec.json.Encoder()
 
@@ -38,21 +39,21 @@ def place_of(world: World) -> Place:
 
 
 def live_path(path: Path) -> Path:
-    """Return where this process lets a record grow; the next one sweeps up what is left there."""
+    """Return the path of this process's live file; a later process removes a leftover one."""
     return path.with_name(f".{path.name}.live.{os.getpid()}.partial")
 
 
 def record_of(name: str) -> str | None:
-    """Return the name of the record that a file is the growing form of, or None."""
+    """Return the name of the record that a live file belongs to; None for other file names."""
     found = _NAME.fullmatch(name)
     return None if found is None else found[1]
 
 
 class LiveFile:
-    """A sink that writes a growing record; as a context manager it is removed at the end."""
+    """A sink that writes a live file; as a context manager it removes the file at the end."""
 
     def __init__(self, path: Path, world: World) -> None:
-        """Start an empty file; takes the path of the record to be and the world that is played."""
+        """Start an empty file, given the path of the future record and the world that is played."""
         self._path, self._world = live_path(path), world
         self._left = MAX_BYTES
         self._mapped = hasattr(world, "places")
@@ -88,8 +89,8 @@ class LiveFile:
         self._write(header)
 
     def round(self, entry: RoundRecord) -> None:
-        """Append one round, after the map as it is now."""
+        """Append one round, after the current map if there is one."""
         self._write(*((place_of(self._world), entry) if self._mapped else (entry,)))
 
     def footer(self, footer: Footer) -> None:
-        """Finish: the record holds all of it in a moment."""
+        """Write nothing: the complete record is about to be available."""

@@ -1,7 +1,7 @@
 """Opaque names: per-node handle pools and episode-local claim aliases.
 
-Names are drawn, never counted up, so that a name tells nothing about order of arrival; the salt
-gives other names to the same episode, which is how relabelling is tested.
+Names are drawn, not numbered, so that a name reveals nothing about the order of arrival; another
+salt gives other names to the same episode, which is used to test relabelling.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HANDLES = tuple(f"h{a}{b}" for a in _DIGITS for b in _DIGITS)
 
 
 def handle(seed: int, neighbour_key: int, incarnation: int, taken: Collection[str]) -> str:
-    """Draw one node's handle for one neighbour, other than those it uses now.
+    """Draw a node's handle for one neighbour, different from those in use.
 
     Raises:
         ContractError: when all handles are in use.
@@ -76,7 +76,7 @@ class Aliases:
         self.names: dict[str, str] = _Minted(root, salt, self.claims)
         """World claim -> alias; a claim that is looked up for the first time gets one."""
         self.draws: dict[str, int] = _Drawn(root)
-        """World claim -> 64 bits named by its content alone, for presentation order."""
+        """World claim -> 64 bits derived from its content, not the salt, for presentation order."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -86,11 +86,11 @@ class Aliases:
         return self.names[claim]
 
     def minted(self, start: int = 0) -> Iterator[tuple[str, str]]:
-        """Yield claim and alias in the order of minting, from a place on."""
+        """Yield (claim, alias) in the order of minting, starting at an index."""
         return islice(self.names.items(), start, None)
 
     def adopt(self, names: Mapping[str, str]) -> None:
-        """Take aliases that were minted elsewhere."""
+        """Add aliases that were minted elsewhere."""
         self.names.update(names)
         self.claims.update((alias, claim) for claim, alias in names.items())
 

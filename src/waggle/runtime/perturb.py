@@ -1,7 +1,7 @@
-"""Perturbations as event schedules: delay, loss, churn, departures, arrivals, slow calls, liars.
+"""Perturbations as event schedules: delay, loss, churn, departures, arrivals, slow calls, attacks.
 
-Both engines read the same schedule. Every draw is named by the keys of the nodes it concerns, so a
-relabelled swarm meets the relabelled schedule (Proposition 2).
+Both engines read the same schedule. Every draw is derived from the keys of the nodes it concerns,
+so a relabelled swarm gets the relabelled schedule (Proposition 2).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Perturbation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise ConfigError(f"perturbation attack must be one of {', '.join(ATTACKS)}")
 
     def on(self, engine: str) -> Perturbation:
-        """Return it for an engine that can play it.
+        """Return this perturbation if an engine can play it.
 
         Raises:
             ConfigError: for slow calls on an engine whose calls take no time.
@@ -73,7 +73,7 @@ class Perturbation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class Schedule:
-    """The perturbation of one episode, drawn."""
+    """The perturbation of one episode, with its random draws."""
 
     def __init__(self, p: Perturbation, seed: int, keys: Sequence[int], rounds: int) -> None:
         self._p = p
@@ -92,21 +92,21 @@ class Schedule:
         """True for the unperturbed reference."""
 
     def _pick(self, purpose: str, share: float) -> frozenset[int]:
-        """Pick a share of the nodes uniformly, by draws that belong to the nodes."""
+        """Pick a share of the nodes uniformly, by draws derived from their keys."""
         if share <= 0.0:
             return frozenset()
         seed = derive(self._seed, purpose)
         ranked = sorted(range(len(self._keys)), key=lambda i: mix(seed, self._keys[i]))
-        # As it is written: 0.07 of 100 nodes are seven, though the binary product is above 7.
+        # In decimal: 0.07 of 100 nodes are seven, though the binary product is above 7.
         return frozenset(ranked[: ceil(Fraction(repr(share)) * len(ranked))])
 
     def injected(self, round: int) -> None:
-        """Learn that counterevidence was injected; temporary churn starts then unless fixed."""
+        """Register that counterevidence was injected; churn starts then unless its round is set."""
         if self._churn_at is None:
             self._churn_at = round
 
     def absent(self, node: int, round: int) -> bool:
-        """Whether a node is suspended, gone or not there yet."""
+        """Return whether a node is suspended, has departed or has not arrived yet."""
         if self.quiet:
             return False
         start = self._half if self._churn_at is None else self._churn_at

@@ -1,4 +1,4 @@
-"""Counters and round entries: what an engine writes down while it plays."""
+"""Counters and round entries, which an engine records while it plays."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from waggle.runtime.state import ShownView, Swarm
 
 
 class Sink(Protocol):
-    """Where a record goes while it is being made."""
+    """The destination of a record's entries."""
 
     def header(self, header: Header) -> None:
         """Start the record."""
@@ -69,7 +69,7 @@ class Memory:
 
 
 class Recorder:
-    """Turns what happens in an episode into record entries and counters."""
+    """Turns the events of an episode into record entries and counters."""
 
     def __init__(
         self, swarm: Swarm, sinks: list[Sink], liars: frozenset[int] = frozenset()
@@ -99,7 +99,7 @@ class Recorder:
         bottom: str | None,
         native: str | None,
     ) -> UpdateRecord:
-        """Write down one local update, after its commitment update."""
+        """Record one local update, after its commitment update."""
         state = self._swarm.nodes[node]
         entry = UpdateRecord(
             node,
@@ -123,7 +123,7 @@ class Recorder:
         return entry
 
     def _count(self, update: UpdateRecord) -> None:
-        """Note what an update did, by the names of its counters."""
+        """Note the names of the counters that an update increments."""
         note = self._noted.append
         note("updates")
         note("stage." + update.stage)
@@ -147,12 +147,12 @@ class Recorder:
 
     @property
     def counters(self) -> Counter[str]:
-        """What was counted; notes are added up when somebody asks."""
+        """The counters; pending notes are added on access."""
         self.add_up()
         return self._counters
 
     def add_up(self) -> None:
-        """Count the notes so far, which are many where a swarm is large."""
+        """Add the pending notes to the counters; a large swarm makes many notes."""
         self._counters.update(self._noted)
         self._noted.clear()
 
@@ -193,7 +193,7 @@ class Recorder:
         suspended: tuple[int, ...],
         field: Mapping[str, FieldMass] | None = None,
     ) -> RoundRecord:
-        """Write down one round; `field` is given where others hold the traces."""
+        """Record one round; `field` is given if the traces are held elsewhere."""
         self.counters["messages.attempted"] += attempted
         self.counters["messages.delivered"] += delivered
         self.counters["expired"] += expired
@@ -233,7 +233,7 @@ class Recorder:
         return footer
 
     def _honest(self) -> dict[str, float]:
-        """Return the mean share of the honest nodes, where some lie and the world has shares."""
+        """Return the mean share of the honest nodes, if some lie and the world has shares."""
         world = self._swarm.world
         share = getattr(world, "share", None)
         if share is None or not self._liars:

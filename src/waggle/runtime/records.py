@@ -1,7 +1,7 @@
-"""Record files: gzipped JSON lines, written whole or not at all, read with distrust.
+"""Record files: gzipped JSON lines, written atomically and validated when read.
 
-A record grows under a temporary name and takes its own name only when its footer is written; what
-was cut, is foreign or does not add up is refused with one line that says so.
+A record is written under a temporary name and renamed when its footer is written; a truncated,
+foreign or inconsistent file is refused with a one-line error.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from waggle.core.record import FORMAT, EpisodeRecord, Footer, Header, RoundRecor
 
 SUFFIX = ".jsonl.gz"
 MAX_LINE = 64 << 20
-"""Bytes of one decompressed line; a longer one is refused rather than swallowed."""
+"""Maximum bytes of one decompressed line; a longer one is refused."""
 ROOM = 256 << 20
-"""Bytes of memory that any record may take."""
+"""Bytes of memory that a record of any size may take."""
 GROWTH = 200
-"""Bytes of memory beside them for every byte of the file; records take about 70."""
+"""Additional bytes of memory for every byte of the file; records take about 70."""
 _PART = 64
-"""Bytes of memory of one value in a line of JSON, at most."""
+"""Maximum bytes of memory of one value in a line of JSON."""
 
 _CHUNK = 1 << 20
-"""Bytes that are unfolded at a time."""
+"""Maximum bytes decompressed in one step."""
 _SIGNS = b",[{"
-"""Bytes before every value of a line of JSON but the first."""
+"""The bytes before every value of a line of JSON except the first."""
 
 _ROUNDS = "its rounds are not complete and in order"
 _encoder = msgspec.json.Encoder()
@@ -80,7 +80,7 @@ class RecordFile:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Say in one line that a disk is full, whichever write finds it out."""
+        """Turn an OSError of any write, such as a full disk, into a one-line RecordError."""
         try:
             yield
         except OSError as error:
@@ -111,15 +111,15 @@ class RecordFile:
 
 
 def memory_of(line: bytes) -> int:
-    """Return about how much memory a line of JSON takes when it is decoded, before it is."""
+    """Estimate the memory that a line of JSON will take when it is decoded."""
     return len(line) + _PART * (len(line) - len(line.translate(None, _SIGNS)))
 
 
 def unfolded(path: Path) -> Iterator[bytes]:
-    """Yield the bytes of a gzip file, a part of bounded size at a time.
+    """Yield the decompressed bytes of a gzip file, in parts of bounded size.
 
     Raises:
-        EOFError: if the file was cut.
+        EOFError: if the file is truncated.
         zlib.error: if it is not gzip, or damaged.
     """
     with open(path, "rb") as file:
@@ -128,7 +128,7 @@ def unfolded(path: Path) -> Iterator[bytes]:
             if part := member.decompress(packed, _CHUNK):
                 yield part
             packed = member.unconsumed_tail or member.unused_data or file.read(_CHUNK)
-            if member.eof:  # another member, or zeros that fill a block
+            if member.eof:  # another member or zero padding may follow
                 if not packed.strip(b"\0"):
                     return
                 member = zlib.decompressobj(31)
@@ -136,7 +136,7 @@ def unfolded(path: Path) -> Iterator[bytes]:
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a gzip file; the last may lack its end, as one that is too long does."""
+    """Yield the lines of a gzip file; a truncated or too long last line lacks its newline."""
     held: list[bytes] = []
     size = 0
     for part in unfolded(path):
@@ -165,7 +165,7 @@ def entries(path: Path) -> Iterator[Header | RoundRecord | Footer]:
 
 
 def entries_as(path: Path, decoder: msgspec.json.Decoder[Entry]) -> Iterator[Entry]:
-    """Yield the entries of a record file as a decoder takes them; it may leave fields out.
+    """Yield the entries of a record file, read by a decoder that may skip fields.
 
     Raises:
         RecordError: if the file cannot be read or a line is not an entry.
@@ -204,7 +204,7 @@ def read(path: Path) -> EpisodeRecord:
     for entry in entries(path):
         parts.append(entry)
         if not isinstance(parts[0], Header):
-            break  # the rest is not worth unfolding
+            break  # not a record: do not decompress the rest
         if isinstance(entry, RoundRecord) and entry.round != len(parts) - 2:
             raise RecordError(f"{path}: {_ROUNDS}; run the case again")
     if not parts or not isinstance(parts[0], Header):

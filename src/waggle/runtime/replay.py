@@ -1,8 +1,8 @@
 """Replay: play a record's raw decodes again through world and runtime, and compare everything.
 
-No model runs: the recorded law returns what the law had returned. Whatever then differs from the
-record (a view, an admission, a write, a score) is reported with the place where it first differs.
-Invariant: a replay ends with the record or one round behind it, whatever horizon its header claims.
+No model runs: `RecordedLaw` returns the recorded decodes. The first difference from the record (in
+a view, an admission, a write, a score) is reported with its location.
+Invariant: a replay ends with the record or one round after it, whatever horizon its header claims.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from waggle.runtime.switches import Switches
 from waggle.runtime.sync import Engine
 
 UNSEEN = msgspec.Raw(b"null")
-"""The view of an update whose record was kept for its measures alone."""
+"""The view of an update in a record that keeps only measures."""
 _LIKE: dict[str, Any] = {
     "text.encoding": "\udfff",
     "text.size": Decision(" " * MAX_RAW, None, (), None),
     "json.number": Decision("", None, (), Commitment("", 10**5000)),
     "shape.type": None,
 }
-"""By code, another decode that no record can hold and that is refused with it."""
+"""By code, a substitute for a decode that no record can hold; refused with the same code."""
 _HEADER = ("case", "contract", "rounds", "keys", "order", "engine", "worker", "defence")
 
 
 class Replay(NamedTuple):
-    """What a replay found."""
+    """The result of a replay."""
 
     same: bool
     difference: str
@@ -58,18 +58,18 @@ class Replay(NamedTuple):
 
 
 class _Longer(Exception):
-    """A replay that goes on where its record has ended."""
+    """Raised when a replay continues after the end of its record."""
 
 
 class RecordedLaw:
-    """A law that returns what a recorded law returned; the node's own draw names the update."""
+    """A law that returns recorded decodes; the entropy of a request identifies the update."""
 
     def __init__(self, record: EpisodeRecord) -> None:
         self.name = record.header.law
         self._updates = {u.entropy: u for r in record.rounds for u in r.updates}
 
     def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
-        """Return the recorded decode of each request, or nothing usable where there is none."""
+        """Return the recorded decode of each request, or an empty one if there is none."""
         return [self._one(request) for request in requests]
 
     def _one(self, request: Request) -> Decode:
@@ -84,14 +84,14 @@ class RecordedLaw:
 
 
 def view_of(header: Header, update: UpdateRecord) -> View:
-    """Return the view an update was made on, with the contract that the record keeps apart."""
+    """Return the view of an update, with its contract, which the record keeps in the header."""
     return decode_view(contract_head(header.contract) + bytes(update.view)[1:])
 
 
 def replay(
     record: EpisodeRecord, world: World, watch: Callable[[World], None] | None = None
 ) -> Replay:
-    """Play a record again on a freshly opened world of its case; `watch` sees it every round."""
+    """Play a record again on a freshly opened world of its case; `watch` is called every round."""
     header = record.header
     memory = Memory()
 
@@ -133,7 +133,7 @@ def replay(
 
 
 def first_difference(one: EpisodeRecord, two: EpisodeRecord) -> str:
-    """Name the first place where two records differ, or return an empty string."""
+    """Describe the first difference of two records; return an empty string if there is none."""
     for name in _HEADER:
         if getattr(one.header, name) != getattr(two.header, name):
             return f"header {name}: {getattr(one.header, name)!r} / {getattr(two.header, name)!r}"

@@ -1,9 +1,9 @@
-"""The staff of an episode: private workers are asked before views are formed.
+"""Calls to the private workers of an episode, before views are built.
 
-All nodes of an update are asked at once. The schedule decides who is: under `reuse` a node whose
-worker would see nothing new that others brought keeps its latest proposal. A worker that fails or
-answers nonsense costs its node the refresh only: the node keeps its latest proposal, or waits
-where it has none. Failed calls and refused answers are counted apart.
+The workers of all nodes that are due are called in one batch. Under the schedule `reuse`, a node
+keeps its latest proposal while deliveries and its own evidence are unchanged. If a worker fails or
+its answer is refused, the node keeps its latest proposal, or waits if it has none. Failed calls and
+refused answers are counted separately.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from waggle.runtime.state import Swarm
 from waggle.runtime.views import draw_of
 
 _STREAM = 1 << 33
-"""Keeps a worker's draws apart from those of the law."""
+"""Offset that separates the draws of workers from those of the law."""
 
 
 class Staff:
-    """Workers of one episode, and what the last refresh of every node did."""
+    """The private workers of one episode, and the latest answered request of every node."""
 
     def __init__(self, desk: Desk, schedule: Schedule = "full") -> None:
         self._desk = desk
         self._schedule = schedule
         self._solved: dict[int, Work] = {}
-        """Node -> what its latest proposal is the answer to."""
+        """Node -> the request that its latest proposal answers."""
         self.about: Mapping[str, Json] = {**desk.about, "schedule": schedule}
-        """What the header of the record says of it."""
+        """Its description in the header of the record."""
 
     def open(self, world: World) -> None:
-        """Hire the workers of a world."""
+        """Make a world take its proposals from workers."""
         if not isinstance(world, Workplace):
             raise ConfigError(
                 f"{world.contract.task} has no private workers; give its world staff(), work() and "
@@ -47,13 +47,13 @@ class Staff:
         world.staff()
 
     def refresh(self, swarm: Swarm, nodes: Sequence[int], round: int) -> dict[int, WorkRecord]:
-        """Ask the workers whose turn it is; return what was done for each of their nodes."""
+        """Call the workers that are due; return the record of each call, by node."""
         asked = self._due(swarm, nodes, round)
         answers = self._desk.answer([work for _, work in asked]) if asked else ()
         done = {}
         for (node, work), answer in zip(asked, answers, strict=True):
             done[node] = _adopted(swarm.world, node, answer.value, answer.usage)
-            if done[node].answer is not None:  # else it is asked again at its next update
+            if done[node].answer is not None:  # else it is called again at the next update
                 self._solved[node] = work
         return done
 
@@ -72,7 +72,7 @@ class Staff:
 
 
 def _same(work: Work, before: Work | None) -> bool:
-    """Whether deliveries and own evidence are those of the latest solve."""
+    """Return whether deliveries and own evidence are those of the latest answered request."""
     return (
         before is not None and work.version == before.version and work.delivered == before.delivered
     )
@@ -85,7 +85,7 @@ def _adopted(world: Any, node: int, value: Json, usage: Usage) -> WorkRecord:
 
 
 class RecordedStaff(Staff):
-    """Returns what recorded workers had answered; the node's own draw names the update."""
+    """Returns recorded answers; the node's random draw identifies the update."""
 
     def __init__(self, record: EpisodeRecord) -> None:
         self.about = record.header.worker

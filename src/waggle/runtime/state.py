@@ -28,7 +28,7 @@ class Field:
     def __init__(self) -> None:
         self._cells: dict[tuple[int, str], HeldTrace] = {}
         self._ages: dict[tuple[int, str], int] = {}
-        # The cells as a tuple until a cell changes: whoever changes one sets it to None.
+        # A cache of the cells as a tuple; every change of a cell sets it to None.
         self._traces: tuple[HeldTrace, ...] | None = ()
 
     def __len__(self) -> int:
@@ -41,7 +41,7 @@ class Field:
         return self._traces
 
     def put(self, write: Write) -> None:
-        """Take in a delivered write; it replaces what that channel said of that claim."""
+        """Store a delivered write; it replaces the trace of that channel and claim, if any."""
         key = (write.sender, write.claim)
         self._cells[key] = HeldTrace(
             write.sender, write.claim, write.novelty, write.support, write.conflict, write.ttl,
@@ -72,17 +72,17 @@ class Field:
         return expired
 
     def is_new(self, held: HeldTrace) -> bool:
-        """Whether a held trace has come with the last delivery."""
+        """Return whether a held trace arrived with the last delivery."""
         return self._ages.get((held.neighbour, held.claim)) == 0
 
     def drop(self, keys: Iterable[tuple[int, str]]) -> None:
-        """Drop single traces, each named by its neighbour and claim."""
+        """Drop single traces, each given by its neighbour and claim."""
         for key in keys:
             del self._cells[key], self._ages[key]
         self._traces = None
 
     def forget(self, neighbours: frozenset[int]) -> None:
-        """Drop what came over channels that no longer exist."""
+        """Drop the traces of all neighbours but these."""
         self.drop([key for key in self._cells if key[0] not in neighbours])
 
     def without_conflict(self) -> tuple[HeldTrace, ...]:
@@ -91,7 +91,7 @@ class Field:
 
 
 class Node:
-    """What the runtime keeps for one node between its updates."""
+    """The runtime state of one node between its updates."""
 
     __slots__ = (
         "claim", "confidence", "contacts", "doubts", "field", "handle_seed", "handles",
@@ -113,7 +113,7 @@ class Node:
 
 
 class ShownView(msgspec.Struct, gc=False, eq=False):
-    """A view as one node's law sees it, with the way back from its names to the world."""
+    """A view as shown to the law, with the mapping of its names back to the world."""
 
     view: View
     data: bytes
@@ -121,14 +121,14 @@ class ShownView(msgspec.Struct, gc=False, eq=False):
     handles: dict[str, int]
     """Shown handle -> neighbour."""
     claims: dict[str, str]
-    """Shown claim -> world claim; it may hold claims of other views."""
+    """Shown claim -> world claim; it may contain claims of other views."""
     held: tuple[HeldTrace, ...]
     refuted: frozenset[str]
     """World claims that the node's own evidence contradicts."""
     entropy: int
-    """The node's own draw for this update, for laws that sample."""
+    """The node's random draw for this update, for laws that sample."""
     work: WorkRecord | None = None
-    """What the node's private worker did for this update."""
+    """The call of the node's private worker for this update, if any."""
 
 
 class Swarm:
@@ -156,7 +156,7 @@ class Swarm:
         """The state of every node that is played here, in ascending order."""
 
     def local(self, node: int) -> Local:
-        """Return what a substrate may read of one node."""
+        """Return the state of one node that a substrate may read."""
         state = self.nodes[node]
         held = state.field.traces() if self.switches.conflict else state.field.without_conflict()
         return Local(held, state.claim, state.confidence)
@@ -167,5 +167,5 @@ class Swarm:
 
 
 def _places(keys: Sequence[int], own: Sequence[int] | None) -> Iterable[tuple[int, int]]:
-    """Return node and key of all nodes, or of those that a shard plays."""
+    """Return (node, key) of all nodes, or of those that a shard plays."""
     return enumerate(keys) if own is None else ((node, keys[node]) for node in own)

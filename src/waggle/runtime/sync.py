@@ -4,7 +4,7 @@
 
 Per round: counterevidence, views, one batch of decisions, commitments and staged writes, one world
 step, decay and expiry, delivery, score. An episode is a generator of request batches: `play`
-answers one episode, `play_together` many in lockstep, so that small swarms fill the machine.
+runs one episode, `play_together` runs many in lockstep, so that small swarms share large batches.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from waggle.runtime.transport import Transport
 from waggle.runtime.views import show_all
 
 Episode: TypeAlias = Generator[Sequence[Request], Sequence[Decode], Footer]
-"""An episode that asks for decodes and ends with its record's footer."""
+"""A generator of request batches that is sent the decodes and returns the record's footer."""
 
 
 class LocalUpdate(NamedTuple):
@@ -47,10 +47,10 @@ class LocalUpdate(NamedTuple):
 
 
 class Conductor(Protocol):
-    """Decides for all nodes of one episode; a law with state has `conduct(world, case)` for it."""
+    """Decides for all nodes of one episode; a stateful law returns it by `conduct(world, case)`."""
 
     world: World
-    """What is played: the world, whose frames may carry more."""
+    """The world to play; it may be wrapped so that frames carry additional data."""
 
     def decide(
         self, round: int, nodes: Sequence[int], shown: Sequence[ShownView]
@@ -64,7 +64,7 @@ Watcher = Callable[[RoundRecord, World], None]
 
 
 class Engine:
-    """What both engines share: the state of one episode and the steps of one round."""
+    """The synchronous engine; the event-driven one reuses its state and the steps of a round."""
 
     name = "sync"
 
@@ -122,7 +122,7 @@ class Engine:
         return self.recorder.footer(played)
 
     def header(self) -> Header:
-        """Return what the record says of the episode as a whole."""
+        """Return the header of the episode's record."""
         return Header(
             FORMAT,
             self.case,
@@ -157,7 +157,7 @@ class Engine:
         self._close(round, done, delivered, expired, shock)
 
     def _show(self, nodes: Sequence[int], round: int) -> list[ShownView]:
-        """Refresh private proposals, then form the views of some nodes."""
+        """Refresh private proposals, then build the views of the given nodes."""
         done = {} if self._staff is None else self._staff.refresh(self.swarm, nodes, round)
         found = show_all(self.swarm, nodes, round, self.order)
         if done:
@@ -166,7 +166,7 @@ class Engine:
         return found
 
     def _inject(self, round: int) -> Shock | None:
-        """Ask the world for counterevidence until it has come."""
+        """Call the world's `shock` until counterevidence has been injected."""
         if self._shocked:
             return None
         shock = self.world.shock(round, self.swarm.committed())
@@ -176,7 +176,7 @@ class Engine:
         return shock
 
     def _decide(self, nodes: Sequence[int], shown: Sequence[ShownView], round: int) -> Deciding:
-        """Ask the law for everyone, then let Byzantine nodes do something else."""
+        """Request the decisions of all nodes, then replace those of Byzantine nodes."""
         admissions = yield from decide([Request(s.view, s.entropy) for s in shown])
         liars, attack = self.schedule.byzantine, self.perturbation.attack
         if not liars:
@@ -197,7 +197,7 @@ class Engine:
         return LocalUpdate(node, shown, admission, writes, reopened)
 
     def _act(self, done: LocalUpdate) -> Act:
-        """Turn an admitted decision back into world words for the compiler."""
+        """Translate an admitted decision to world words, for `World.step`."""
         decision = done.admission.decision
         verb, argument = action_argument(decision.task_action)
         target = claim = None
@@ -214,7 +214,7 @@ class Engine:
         )
 
     def _step(self, done: Sequence[LocalUpdate]) -> None:
-        """Compile and realise the native actions of everyone who decided."""
+        """Execute the decisions of all updates that were not cancelled, as native actions."""
         self._native = self.world.step({d.node: self._act(d) for d in done if d.bottom is None})
 
     def _age(self) -> int:
@@ -238,7 +238,7 @@ class Engine:
         expired: int,
         shock: Shock | None,
     ) -> None:
-        """Write the round down."""
+        """Record the round."""
         updates = [self.recorder.update(*d, self._native.get(d.node)) for d in done]
         attempted = self.transport.attempted - self.recorder.counters["messages.attempted"]
         self._count_refused()
@@ -252,7 +252,7 @@ class Engine:
 def _answered(
     deciding: Deciding, shown: Sequence[ShownView], decodes: Sequence[Decode]
 ) -> list[Admission]:
-    """Admit what a conductor decided; it is asked once, and asked again it says the same."""
+    """Admit a conductor's decisions; a regeneration request gets the same decode again."""
     known = {s.entropy: decode for s, decode in zip(shown, decodes, strict=True)}
     try:
         asked = next(deciding)
@@ -264,7 +264,7 @@ def _answered(
 
 
 def native_switches(law: Law, world: World) -> Switches:
-    """Return the setting a law is defined with, or the formal one."""
+    """Return the runtime settings a law is defined with, or the formal ones."""
     own = getattr(law, "switches", None)
     return own(world.contract) if own is not None else Switches()
 
@@ -276,7 +276,7 @@ def native_order(law: Law) -> Order:
 
 
 def drive(episode: Episode, law: Law) -> Footer:
-    """Answer every batch of one episode with one law."""
+    """Run one episode, with every batch answered by one law."""
     try:
         requests = next(episode)
         while True:
@@ -296,13 +296,13 @@ def play_together(
 ) -> Iterator[tuple[Engine, Footer]]:
     """Play episodes in lockstep under one law and yield each when it ends.
 
-    What all episodes ask for at one time goes to the law as one batch. Laws are batch-order
-    independent, so each episode's record is what it would be alone.
+    The requests of all running episodes go to the law as one batch. Laws are independent of batch
+    order, so each episode's record is the same as if it were played alone.
 
     Args:
-        engines: the episodes, opened lazily as room appears.
-        law: answers all of them.
-        width: how many requests one batch should hold at least, while episodes last.
+        engines: the episodes; the next one is started when a batch is smaller than `width`.
+        law: the law of all episodes.
+        width: minimum number of requests in a batch, as long as there are episodes to start.
     """
     waiting = iter(engines)
     running: list[tuple[Engine, Episode, Sequence[Request]]] = []

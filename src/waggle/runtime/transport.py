@@ -1,7 +1,7 @@
-"""Transport: suppression, staging, messages under way, delivery.
+"""Transport: suppression, staging, messages in flight, delivery.
 
 A candidate write is suppressed for one named cause or executed; an executed write is one message
-per receiver. What was staged in a round becomes incident evidence only after that round's update.
+per receiver. Writes staged in a round become incident evidence only after that round's update.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from waggle.runtime.state import ShownView, Swarm
 
 
 class Message(NamedTuple):
-    """A write under way, with its payload."""
+    """A write in flight, with its payload."""
 
     sent: int
     place: int
@@ -35,7 +35,7 @@ Post = Callable[[Message, int | None], None]
 
 
 class Transport:
-    """The messages of one episode that are under way, by the round at whose end they arrive."""
+    """The messages of one episode that are in flight, by the round at whose end they arrive."""
 
     def __init__(self, swarm: Swarm, schedule: Schedule, post: Post | None = None) -> None:
         self._swarm = swarm
@@ -97,7 +97,7 @@ class Transport:
         return WriteRecord(claim, receivers, fresh, deposit.conflict > 0, cause)
 
     def _cause(self, shown: ShownView, writes: list[Write], fresh: bool) -> str | None:
-        """Name why a write is not executed, whatever was written before."""
+        """Return why a write is suppressed regardless of earlier writes, or None."""
         if not writes:
             return "no_contact"
         write = writes[0]
@@ -145,14 +145,14 @@ class Transport:
             self._under_way.setdefault(arrival, []).append(message)
 
     def deliver(self, round: int) -> int:
-        """Deliver what arrives at the end of a round; return how many messages did."""
+        """Deliver the messages that arrive at the end of a round; return how many were received."""
         return self.hand_over(self._under_way.pop(round, []), round)
 
     def hand_over(self, messages: list[Message], round: int) -> int:
-        """Give messages to their receivers; return how many reached one.
+        """Hand messages to their receivers; return how many were received.
 
-        Where the order of messages matters to a world, it follows hidden keys, so that a relabelled
-        swarm receives in the same order.
+        Messages sent together are ordered by hidden keys, so that a relabelled swarm receives them
+        in the same order.
         """
         world = self._swarm.world
         keys, present = world.keys, set(world.active())
@@ -168,9 +168,9 @@ class Transport:
         return count
 
     def _hand_over(self, message: Message) -> bool:
-        """Give one message to its receiver; return whether it reached it.
+        """Hand one message to its receiver; return whether it was received.
 
-        Where frames carry data, a statement that is outdated is not held and the data stay.
+        If frames carry data, an outdated statement is not stored, but its data are.
         """
         world, proof, tag = self._swarm.world, self.provenance, message.tag
         field = self._swarm.nodes[message.write.receiver].field
@@ -189,7 +189,7 @@ class Transport:
         return True
 
     def _doubt(self, write: Write, payload: object) -> None:
-        """Note against a channel what its own frame contradicts."""
+        """Note a doubt against a channel if the payload of its frame contradicts the write."""
         if self._contradicts is None or not self._contradicts(write, payload):
             return
         state = self._swarm.nodes[write.receiver]

@@ -1,7 +1,7 @@
-"""Views: from what a substrate shows and the runtime holds to the anonymous local view (Eq. 1).
+"""Builds the anonymous local view (Eq. 1) from a substrate's output and the runtime's state.
 
-All names are made here. Presentation order comes from draws named by neighbour keys and claim
-content, so a relabelled swarm shows every node the relabelled view in the same order.
+All names are assigned here. Presentation order comes from draws derived from neighbour keys and
+claim content, so in a relabelled swarm every node sees the relabelled view in the same order.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _NOTHING: Mapping[str, Fact] = {}
 
 
 def show(swarm: Swarm, node: int, round: int, order: Order) -> ShownView:
-    """Build the view of one active node from the present, pre-update state."""
+    """Build the view of one active node from the current, pre-update state."""
     return show_all(swarm, [node], round, order)[0]
 
 
 def show_all(swarm: Swarm, nodes: Sequence[int], round: int, order: Order) -> list[ShownView]:
-    """Build the views of some active nodes from the present, pre-update state."""
+    """Build the views of several active nodes from the current, pre-update state."""
     check_contract(swarm.world.contract)
     contacts = [_contacts(swarm, node) for node in nodes]
     drawn = swarm.draws.make(contacts, round)
@@ -98,12 +98,12 @@ def _show(
 
 
 def draw_of(state: Node, round: int) -> int:
-    """Return the node's own draw for an update, which names the update in the record."""
+    """Return the node's random draw for an update, which identifies it in the record."""
     return mix(state.seed, UPDATES + round)
 
 
 def budget_bin(remaining: int, total: int) -> int:
-    """Return ceil(4 x remaining / total); 0 says that this is the last update."""
+    """Return ceil(4 x remaining / total); 0 means that this is the last update."""
     return ceil(4 * remaining / total)
 
 
@@ -127,8 +127,8 @@ def _ordered(
 def _contacts(swarm: Swarm, node: int) -> Contacts:
     """Return the channels of a node.
 
-    They stay while its neighbours are those of its last view and so are its handles; handles that
-    were drawn for that view stand in another order from the next view on.
+    They are reused while neighbours and handles are those of the last view; handles that were
+    drawn for that view may take another order from the next view on.
     """
     world, state = swarm.world, swarm.nodes[node]
     current = tuple(world.neighbours(node))
@@ -141,7 +141,7 @@ def _contacts(swarm: Swarm, node: int) -> Contacts:
 
 
 def _handles(swarm: Swarm, state: Node, current: tuple[int, ...]) -> dict[int, str]:
-    """Return neighbour -> handle for the current contacts, drawing what is new."""
+    """Return neighbour -> handle for the current contacts; draw handles for new ones."""
     world, known = swarm.world, state.handles
     if len(known) == len(current) and all(map(known.__contains__, current)):
         return known
@@ -153,7 +153,7 @@ def _handles(swarm: Swarm, state: Node, current: tuple[int, ...]) -> dict[int, s
     for j in current:
         if j not in kept:
             count = 0
-            if world.handle_life == "contact":  # else nobody is met twice
+            if world.handle_life == "contact":  # otherwise no neighbour is met twice
                 count = state.incarnations[j] = state.incarnations.get(j, -1) + 1
             kept[j] = handle(state.handle_seed, world.keys[j], count, kept.values())
     state.handles = kept
@@ -167,7 +167,7 @@ def _with_doubts(
     held: Sequence[HeldTrace],
     refuted: frozenset[str],
 ) -> Sensed:
-    """Add to the facts of a channel how many of its statements were contradicted on arrival."""
+    """Add to the facts of a channel the number of its statements contradicted on arrival."""
     doubts = state.doubts
     doubts.keep(state.handles.values())
     for trace in held:
@@ -182,7 +182,7 @@ def _with_doubts(
 
 
 def _places(swarm: Swarm, seed: int) -> Callable[[str], int]:
-    """Return the draw by which a node presents its claims in one round."""
+    """Return the sort key by which a node presents its claims in one round."""
     draws = swarm.aliases.draws
     return lambda claim: mix(seed, draws[claim])
 
@@ -190,7 +190,7 @@ def _places(swarm: Swarm, seed: int) -> Callable[[str], int]:
 def _held(
     swarm: Swarm, traces: tuple[HeldTrace, ...], contacts: Contacts, drawn: UpdateDraws
 ) -> Sequence[HeldTrace]:
-    """Keep at most twelve traces of current contacts: canonical order, then by private draw."""
+    """Keep at most twelve traces of current contacts, in canonical order, then by private draw."""
     held = [t for t in traces if t.neighbour in contacts.handles]
     if len(held) <= MAX_TRACES:
         return held

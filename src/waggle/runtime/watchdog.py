@@ -1,10 +1,10 @@
-"""A watchdog over calls of a law: one that hangs is an error of its episode, not of the program.
+"""A timeout for calls of a law: a law that hangs fails its episode, not the program.
 
     WAGGLE_WATCHDOG=60 waggle eval recipe.toml      # or --watchdog 60
 
-Off unless the variable is set; processes inherit it. It is an alarm signal, so it works in the main
-thread of a process on Linux and macOS, and interrupts Python code at once, a call into C when it
-returns.
+Off unless the variable is set; child processes inherit it. It uses an alarm signal, so it works
+only in the main thread of a process on Linux and macOS. It interrupts Python code immediately, and
+a call into C when it returns.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ SECONDS = "WAGGLE_WATCHDOG"
 
 
 class _Alarm(BaseException):
-    """The alarm; no `Exception`, so that a law which catches those does not catch it."""
+    """Raised by the alarm; not an `Exception`, so that a law's `except Exception` misses it."""
 
 
 def watched(law: Law, requests: Sequence[Request]) -> Sequence[Decode]:
-    """Let a law decide, for as long as the watchdog allows.
+    """Let a law decide, within the time limit.
 
     Raises:
-        ContractError: if it takes longer; the line names the place where it was.
+        ContractError: if it takes longer; the message names the place in the code.
     """
     seconds = limit()
     if not seconds or threading.current_thread() is not threading.main_thread():
@@ -40,7 +40,7 @@ def watched(law: Law, requests: Sequence[Request]) -> Sequence[Decode]:
     try:
         before = signal.signal(signal.SIGALRM, _ring)
         try:
-            # It rings every second from then on, should the law swallow the first.
+            # It repeats every second from then on, in case the law swallows the first.
             signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
             return law.decide(requests)
         finally:
@@ -56,10 +56,10 @@ def watched(law: Law, requests: Sequence[Request]) -> Sequence[Decode]:
 
 
 def limit(text: str | None = None) -> float:
-    """Return the seconds that a text, or the environment, allows for one batch; 0 is no limit.
+    """Return the seconds allowed for one batch, from `text` or the environment; 0 is no limit.
 
     Raises:
-        ConfigError: if it is no number of seconds, or this system has no alarm.
+        ConfigError: if it is not a number of seconds, or this system has no alarm signal.
     """
     text = os.environ.get(SECONDS, "") if text is None else text
     if not text:

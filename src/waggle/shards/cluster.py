@@ -1,8 +1,8 @@
-"""Every shard an actor of Ray: on the cluster that is there, or on this machine.
+"""Shards as Ray actors, on a running cluster or on this machine.
 
-A cheap law decides inside its shard. A law with weights is a pool of actors that all shards ask,
-see `law_pool`. The batches of a round go from shard to shard without passing through here. An actor
-that died is found when its answer is asked for; `restore` starts it again.
+A cheap law decides inside its shard. A law with weights is a pool of actors that all shards call,
+see `law_pool`. The batches of a round go from shard to shard without passing through this process.
+A dead actor is detected when its result is fetched; `restore` starts it again.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from waggle.shards.shard import Shard, restored
 
 TRIES = 40
 PAUSE_SECONDS = 3.0
-"""How often, and after which pause, it is tried to have all actors at one time."""
+"""Number of attempts to have all actors running, and the pause between two attempts."""
 
 REACH_SECONDS = 15.0
-"""How long an address may take to answer; Ray itself would wait for minutes and say nothing."""
+"""Timeout for an address to answer; Ray itself would wait for minutes without a message."""
 OTHER_ADDRESS = (
     "unset RAY_ADDRESS to use this machine, or start a cluster there with `ray start --head`"
 )
 
 
 def connect() -> Any:
-    """Return Ray, connected to the cluster that is there, or to one of this machine alone.
+    """Return the Ray module, connected to a running cluster or to a new one on this machine.
 
     Raises:
-        ConfigError: where Ray is not installed, does not start, or RAY_ADDRESS does not answer.
+        ConfigError: if Ray is not installed, does not start, or RAY_ADDRESS does not answer.
     """
-    # Batches of a shard that failed are not asked for; the loss is told once, by `_got`.
+    # Batches of a failed shard are never fetched; `_got` reports the loss once.
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
-    # Actors are the command itself: by default Ray would let everything else go before them.
+    # Actors do the work of the command; by default Ray would run them at low priority.
     os.environ.setdefault("RAY_worker_niceness", "0")
     try:
         import ray
@@ -61,9 +61,9 @@ def connect() -> Any:
         except Exception as error:
             if address and isinstance(error, ConnectionError | ValueError):
                 raise ConfigError(f"Ray did not connect ({error}); {OTHER_ADDRESS}") from None
-            # Ray gives its processes fixed times to start, 15 and 30 s, and then raises an
-            # exception without a class of its own. Another attempt here would run beside what is
-            # left of the first, which ends with this process alone.
+            # Ray gives its processes fixed start timeouts, 15 and 30 s, and then raises a plain
+            # Exception. A retry here would run beside the remains of the first attempt, which end
+            # only with this process.
             if type(error) is not Exception:
                 raise
             raise ConfigError(
@@ -74,10 +74,10 @@ def connect() -> Any:
 
 
 def require_answer(address: str) -> None:
-    """Say which cluster is tried, and refuse one where nobody answers.
+    """Report which cluster is tried, and raise ConfigError if its address does not answer.
 
     Args:
-        address: what RAY_ADDRESS holds; what Ray looks up by itself, as `auto`, is not tried.
+        address: the value of RAY_ADDRESS; values that Ray resolves, such as `auto`, are not tried.
     """
     if address in ("", "auto", "local"):
         return
@@ -94,25 +94,25 @@ def require_answer(address: str) -> None:
 
 
 def environment() -> dict[str, Any]:
-    """Return what workers of a running cluster do not inherit; plug-in files lie at one path."""
+    """Return variables that cluster workers do not inherit; plug-in files have the same path."""
     names = [name for name in (plugin_files.FILES, watchdog.SECONDS) if os.environ.get(name)]
     return {"env_vars": {name: os.environ[name] for name in names}}
 
 
 class ShardActor:
-    """One shard in a process of its own."""
+    """One shard in a separate process."""
 
     _shard: Shard
 
     def restore(
         self, division: Division, index: int, state: Path | None, names: Mapping[str, str], law: Law
     ) -> None:
-        """Go to a kept state of a shard, or to its beginning."""
+        """Load a kept state of a shard, or its initial state."""
         self._shard = restored(state, division, index, law)
         self._shard.swarm.aliases.adopt(names)
 
     def begin(self, round: int, committed: Mapping[int, str] | None) -> tuple[Any, ...]:
-        """Play the first part of a round; return what to tell, then a batch for every shard."""
+        """Play the first part of a round; return the report, then a batch for every shard."""
         sent, batches = answered(self._shard.begin(round, committed), self._shard.law)
         return sent, *batches
 
@@ -125,12 +125,12 @@ class ShardActor:
         self._shard.keep(path)
 
     def process(self) -> int:
-        """Return the process, which says that it is alive."""
+        """Return the process ID; an answer shows that the actor is alive."""
         return os.getpid()
 
 
 class Cluster:
-    """Shards and laws as actors."""
+    """Shards and laws as Ray actors."""
 
     def __init__(
         self, division: Division, law: Law, make: Callable[[], Law], pool: int | None = None
@@ -138,10 +138,10 @@ class Cluster:
         """Take a division and its law.
 
         Args:
-            division: who plays which nodes.
-            law: the law; where it is cheap, every shard gets a copy.
-            make: makes the law again, in the actors of the pool.
-            pool: actors that hold a law with weights; by default one for every GPU, at least one.
+            division: the assignment of nodes to shards.
+            law: the law; if it is cheap, every shard gets a copy.
+            make: creates the law again, in the actors of the pool.
+            pool: number of actors for a law with weights; by default one per GPU, at least one.
         """
         self._ray = connect()
         self._division = division
@@ -155,10 +155,10 @@ class Cluster:
         self._batches: list[list[Any]] = []
 
     def restore(self, states: Sequence[Path] | None, names: Mapping[str, str]) -> None:
-        """Start the actors that are gone; take every shard to a kept state, or its beginning.
+        """Start the missing actors; set every shard to a kept state, or its initial state.
 
-        Ray learns of a lost machine after some seconds and starts actors there meanwhile, so that
-        one loss shows several times: what is lost before all are there again is not another one.
+        Ray detects a lost machine only after some seconds and starts actors there meanwhile, so
+        one loss shows up several times. Losses before all actors run again count as the same loss.
         """
         for left in reversed(range(TRIES)):
             try:
@@ -186,7 +186,7 @@ class Cluster:
         self._all("restore", [(whole, k, path, names, law) for k, path in enumerate(paths)])
 
     def _remote(self, kind: type, **options: Any) -> Any:
-        """Return a kind of actor that Ray spreads over its machines and does not start again."""
+        """Return an actor class that Ray spreads over its machines and does not restart."""
         return self._ray.remote(
             num_cpus=0, scheduling_strategy="SPREAD", runtime_env=environment(), **options
         )(kind)
@@ -212,7 +212,7 @@ class Cluster:
         return self._got([sent for sent, *_ in begun])
 
     def finish(self, round: int, shocking: bool) -> list[ShardRound]:
-        """Hand the batches over, from shard to shard, and play the second part of a round."""
+        """Pass the batches from shard to shard, and play the second part of a round."""
         batches = zip(*self._batches, strict=True)
         closed: list[ShardRound] = self._all("finish", [(round, shocking, *own) for own in batches])
         self._batches = []
@@ -223,13 +223,13 @@ class Cluster:
         self._all("keep", [(path,) for path in paths])
 
     def processes(self) -> dict[str, int]:
-        """Return the processes of all actors of this machine, by name."""
+        """Return the process IDs of all actors, by name."""
         named = {f"shard {index}": actor for index, actor in enumerate(self._shards)}
         named |= {f"law {index}": actor for index, actor in enumerate(self._pool)}
         return {name: self._ray.get(actor.process.remote()) for name, actor in named.items()}
 
     def close(self) -> None:
-        """End the actors."""
+        """Kill the actors."""
         for actor in filter(None, (*self._shards, *self._pool)):
             self._ray.kill(actor)
         self._shards, self._pool = [None] * len(self._shards), [None] * len(self._pool)
@@ -276,21 +276,21 @@ def on_ray(
     """Return the coordinator of an episode on Ray, ready to play.
 
     Args:
-        world: the opened world of the case; it is the coordinator's from now on.
+        world: the opened world of the case; only the coordinator may use it afterwards.
         law: the law.
-        make: makes the law again, in other processes.
+        make: creates the law again, in other processes.
         open: opens the world again.
         case: the episode.
-        folder: where shards keep their states and records; all machines see it.
-        shards: actors that the nodes are dealt to.
-        pool: actors that hold a law with weights.
+        folder: folder of the shards' states and records; all machines can access it.
+        shards: number of actors that the nodes are divided among.
+        pool: number of actors for a law with weights.
         keep_every: rounds between two kept states; 0 keeps none.
-        curves: whether scores and counts are kept alone, without the local updates.
+        curves: whether to keep only scores and counts, without the local updates.
         watch: called after every round, with an entry that has no updates.
         **settings: order, switches and perturbation of the runtime.
 
     Raises:
-        ConfigError: for a world or a law that cannot be dealt to shards, or without Ray.
+        ConfigError: if the world or the law cannot be divided into shards, or without Ray.
     """
     if (pool is not None and pool < 1) or keep_every < 0:
         raise ConfigError("--pool must be at least 1, --keep-every 0 or more")

@@ -1,16 +1,16 @@
-"""The coordinator: plays the rounds of all shards in step, keeps states, brings lost shards back.
+"""The coordinator: plays the rounds of all shards in lockstep, keeps states, restores lost shards.
 
-    footer = Coordinator(division, world, law, Inline(division, law)).play([Memory()])
+    footer = Coordinator(division, world, law, InlineShards(division, law)).play([Memory()])
 
-It holds a copy of the world in which no node decides. From the reports of the shards it knows the
+It holds a copy of the world in which no node decides. From the reports of the shards it derives the
 scores, the time of late counterevidence and the end. States are kept every few rounds. When a shard
-is lost, all go back to the kept round and play on; since every draw has a name, they come to the
-same record. A second loss before the next kept state ends the run with one line, and the same
-command goes on from there.
+is lost, all shards return to the last kept round and continue; since every random draw is named,
+the record is the same. A second loss before the next kept state ends the run with a one-line error,
+and the same command resumes from that state.
 
-An alias of a claim is drawn from a small pool; where two claims draw the same, the first to be seen
-has it. Shards see claims in different orders, so the coordinator mints again in the order of one
-process. Where a shard chose otherwise, all go back with the right names.
+Aliases of claims are drawn from a small pool; if two claims draw the same alias, the first one seen
+gets it. Shards see claims in different orders, so the coordinator assigns the aliases again in the
+order of a single process. If a shard chose differently, all shards go back and get the right names.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ _WRITER = "another run of the same episode"
 
 
 class LostShard(Exception):
-    """A shard or a law is gone; its text says which."""
+    """Raised when a shard or a law is lost; the message names it."""
 
 
 class _OtherNames(Exception):
-    """A shard gave a claim another alias than one process would have."""
+    """Raised when a shard gave a claim another alias than a single process would."""
 
 
 class ShardGroup(Protocol):
-    """Where the shards are: in this process, or actors of a cluster.
+    """The shards of one episode: objects in this process or actors of a cluster.
 
     Every method but `close` may raise `LostShard`.
     """
 
     def restore(self, states: Sequence[Path] | None, names: Mapping[str, str]) -> None:
-        """Take every shard to a kept state, or to its beginning; start those that are gone."""
+        """Set every shard to a kept state, or its initial state; start missing shards."""
         ...
 
     def begin(self, round: int, committed: Mapping[int, str] | None) -> list[ShardDecisions]:
@@ -66,7 +66,7 @@ class ShardGroup(Protocol):
         ...
 
     def finish(self, round: int, shocking: bool) -> list[ShardRound]:
-        """Hand the batches over and play the second part of a round."""
+        """Exchange the batches and play the second part of a round."""
         ...
 
     def keep(self, paths: Sequence[Path]) -> None:
@@ -74,36 +74,36 @@ class ShardGroup(Protocol):
         ...
 
     def close(self) -> None:
-        """Let the shards go."""
+        """Release the shards."""
         ...
 
 
 class Traffic(NamedTuple):
-    """What went from node to node, and from shard to shard."""
+    """Messages from node to node, and from shard to shard."""
 
     messages: int
     crossing: int
     """Messages between two shards."""
     bytes: int
-    """Of the batches that carried them."""
+    """Size of the batches that carried them."""
 
 
 class _Progress:
-    """What the coordinator goes back to, together with the shards."""
+    """The coordinator's part of a kept state."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.round = 0
         self.shocked = not engine.case.shock
         self.entries: list[RoundRecord] = []
-        """The rounds so far, without their updates, which the shards keep."""
+        """The rounds so far, without their updates, which the shards write."""
         self.committed: dict[int, str] = {}
         self.counters: Counter[str] = Counter()
         self.traffic = Traffic(0, 0, 0)
 
 
 class Coordinator:
-    """Plays one episode that is dealt to shards."""
+    """Plays one episode that is divided into shards."""
 
     def __init__(
         self,
@@ -115,12 +115,12 @@ class Coordinator:
         keep_every: int = KEEP_EVERY,
         watch: Watcher | None = None,
     ) -> None:
-        """Take a division, the world that it was made of, and the group that plays it.
+        """Take a division, the world that it was made from, and the shards that play it.
 
         Args:
-            division: who plays which nodes.
-            world: the world; it is the coordinator's from now on.
-            law: gives the record its name.
+            division: the assignment of nodes to shards.
+            world: the world; only the coordinator may use it afterwards.
+            law: the law whose name the record gets.
             group: the shards.
             keep_every: rounds between two kept states; 0 keeps none.
             watch: called after every round, with an entry that has no updates.
@@ -137,25 +137,25 @@ class Coordinator:
         self._start = self._saved(_Progress(engine))
         self._now: _Progress
         self.losses: list[str] = []
-        """Who was lost, in order."""
+        """Messages of the losses so far, in order."""
 
     @property
     def traffic(self) -> Traffic:
-        """What went from shard to shard so far."""
+        """The traffic between nodes and shards so far."""
         return self._now.traffic
 
     def __str__(self) -> str:
-        """Say how many shards there are, and what passes between them."""
+        """Describe the number of shards and the traffic between them."""
         sent, crossing, size = self.traffic
         share = crossing / sent if sent else 0.0
         lost = f", {len(self.losses)} lost and started again" if self.losses else ""
         return f"{self._division.shards} ({share:.0%} of messages cross, {size:,} bytes{lost})"
 
     def play(self, sinks: Sequence[Sink] = ()) -> Footer:
-        """Play to the end, from the last kept round where there is one, and write the record.
+        """Play to the end, from the last kept round if there is one, and write the record.
 
         Raises:
-            ConfigError: after two losses in a row, and the same command goes on; or while another
+            ConfigError: after two losses in a row (the same command resumes), or while another
                 process plays in the same folder.
         """
         with locked(self._division.folder, _WRITER):
@@ -166,7 +166,7 @@ class Coordinator:
             return self._joined(sinks)
 
     def _joined(self, sinks: Sequence[Sink]) -> Footer:
-        """Write the record of which every shard has written its part."""
+        """Write the record by merging the parts that the shards have written."""
         engine = self._now.engine
         engine.recorder.counters.update(self._now.counters)
         header = replace(engine.header(), curves=self._division.curves)
@@ -181,8 +181,8 @@ class Coordinator:
         return footer
 
     def clear(self) -> None:
-        """Remove what the shards kept, once the record is safe."""
-        with suppress(ConfigError):  # the same command, given again, goes on in it
+        """Remove the files of the shards, once the record is safe."""
+        with suppress(ConfigError):  # another run of the same command uses the folder
             locked(self._division.folder, _WRITER).close()
             shutil.rmtree(self._division.folder, ignore_errors=True)
 
@@ -249,7 +249,7 @@ class Coordinator:
             self.watch(entry, engine.world)
 
     def _check_names(self, sent: Sequence[ShardDecisions]) -> None:
-        """Mint the aliases of a round again, in the order in which one process meets the claims."""
+        """Assign the aliases of a round in the order of a single process, and compare them."""
         minted = merge(*(part.minted for part in sent), key=lambda one: one.node)
         wrong = [one for one in minted if self._names.alias(one.claim) != one.alias]
         if wrong:
@@ -264,7 +264,7 @@ class Coordinator:
         for entry, *updates in zip(self._now.entries, *parts, strict=True):
             yield replace(entry, updates=tuple(merge(*updates, key=_node)))
 
-    # Kept states: a file of every shard, then one of the coordinator, which makes them count.
+    # Kept states: one file per shard, then one of the coordinator, which makes them valid.
 
     def _keep(self) -> None:
         folder = self._division.folder
@@ -279,7 +279,7 @@ class Coordinator:
         return pickle.dumps((self._division.shards, dict(self._names.minted()), state), 5)
 
     def _load(self) -> _Progress:
-        """Return the kept state, or that of the beginning."""
+        """Return the kept state, or the initial state."""
         path = self._division.folder / _KEPT
         saved = b"".join(kept.read(path, self._division.key)) if path.exists() else self._start
         shards, names, state = pickle.loads(saved)
@@ -293,7 +293,7 @@ class Coordinator:
         return found
 
     def _restore(self) -> None:
-        """Take everybody to the kept state, with all names that are known by now."""
+        """Set coordinator and shards to the kept state, with all aliases known by now."""
         self._now = self._load()
         states = self._states(self._now.round) if self._now.round else None
         self.group.restore(states, dict(self._names.minted()))
@@ -304,13 +304,13 @@ class Coordinator:
 
 
 class _Named:
-    """Stands for a law that others ask."""
+    """A placeholder with the name of the law that the shards call."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
-        """Decide nothing: nobody plays here."""
+        """Raise AssertionError: no node decides in the coordinator."""
         raise AssertionError(f"{self.name} is asked by the shards")
 
 

@@ -1,9 +1,9 @@
-"""What all shards of an episode agree on, and what they tell one another.
+"""The configuration that all shards of an episode share, and the data they exchange.
 
-A division is made once and sent to every shard, which opens its own copy of the world from it. A
-round has two parts with a barrier after each: a shard returns `ShardDecisions` after the first
-(views, decisions, the step of the world) and `ShardRound` after the second (deliveries, expiry).
-Messages to another shard travel as one batch of bytes for every pair.
+A division is created once and sent to every shard, which opens a copy of the world from it. A round
+has two parts with a barrier after each: a shard returns `ShardDecisions` after the first (views,
+decisions, the step of the world) and `ShardRound` after the second (deliveries, expiry). Messages
+between shards are sent as one batch of bytes for every pair of shards.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from waggle.shards.partition import Partition, owners, parts
 
 @dataclass(frozen=True)
 class Division:
-    """One episode, dealt to shards."""
+    """One episode, divided into shards."""
 
     open: Callable[[Case], World]
     case: Case
     settings: Mapping[str, Any]
-    """How the runtime is set: order, switches, perturbation, defence."""
+    """Settings of the runtime: order, switches, perturbation, defence."""
     shards: int
     owner: array[int]
     """The shard of every node."""
     folder: Path
-    """Where shards keep their states and records; all machines see it."""
+    """Folder of the shards' states and records; all machines can access it."""
     key: bytes
-    """Seals kept states."""
+    """The key that seals kept states."""
     curves: bool = False
-    """Whether scores and counts are kept alone, without the local updates."""
+    """Whether to keep only scores and counts, without the local updates."""
 
     def nodes(self) -> list[array[int]]:
         """Return the nodes of every shard."""
@@ -56,12 +56,12 @@ def divide(
     folder: Path, curves: bool = False, partition: Partition = "grown", key: bytes | None = None,
     **settings: Any,
 ) -> Division:  # fmt: skip
-    """Deal the nodes of a world to shards.
+    """Divide the nodes of a world among shards.
 
-    Without a key nobody can go on from kept states but who holds the division.
+    Without a key a random one is used: only holders of this division can read its kept states.
 
     Raises:
-        ConfigError: for a world that cannot be divided, or a law that needs all of it.
+        ConfigError: for a world that cannot be divided, or a law that needs the whole swarm.
     """
     if not isinstance(world, Divisible):
         raise ConfigError(
@@ -76,7 +76,7 @@ def divide(
 
 
 class MintedAlias(NamedTuple):
-    """A claim that got its alias while the view of a node was formed."""
+    """An alias that was assigned to a claim while the view of a node was formed."""
 
     node: int
     claim: str
@@ -84,7 +84,7 @@ class MintedAlias(NamedTuple):
 
 
 class ShardDecisions(NamedTuple):
-    """What a shard returns after its decisions."""
+    """A shard's report after its decisions."""
 
     minted: list[MintedAlias]
     attempted: int
@@ -92,26 +92,26 @@ class ShardDecisions(NamedTuple):
     crossing: int
     """Messages that leave for other shards."""
     bytes: int
-    """Of the batches that carry them."""
+    """Size of the batches that carry them."""
     shock: Shock | None
 
 
 class ShardRound(NamedTuple):
-    """What a shard returns at the end of a round."""
+    """A shard's report at the end of a round."""
 
     delivered: int
     expired: int
     field: dict[str, FieldMass]
     report: Any
-    """What the world says of its nodes."""
+    """The world's report about the nodes of the shard."""
     committed: dict[int, str] | None
-    """Node -> claim, as long as late counterevidence may come."""
+    """Node -> claim, as long as late counterevidence may come; None afterwards."""
     counters: Counter[str]
-    """Of the whole episode so far."""
+    """Counts of the whole episode so far."""
 
 
 def pack(letters: Iterable[tuple[int, Message]]) -> bytes:
-    """Return messages, each with the round at whose end it arrives, as bytes."""
+    """Serialise messages, each with the round at whose end it arrives."""
     return pickle.dumps([(arrival, *m[:2], astuple(m.write), *m[3:]) for arrival, m in letters], 5)
 
 
@@ -122,7 +122,7 @@ def unpack(batch: bytes) -> Iterator[tuple[int, Message]]:
 
 
 def united(shocks: Sequence[Shock | None]) -> Shock | None:
-    """Return late counterevidence as all shards together tell it."""
+    """Merge the late counterevidence that the shards report."""
     found = [shock for shock in shocks if shock is not None]
     if not found:
         return None
@@ -133,7 +133,7 @@ def united(shocks: Sequence[Shock | None]) -> Shock | None:
 
 
 def summed(fields: Iterable[Mapping[str, FieldMass]]) -> dict[str, FieldMass]:
-    """Return the field mass of all shards together."""
+    """Return the sum of the field mass of all shards."""
     total: dict[str, FieldMass] = {}
     for field in fields:
         for claim, mass in field.items():

@@ -1,6 +1,6 @@
-"""All shards in this process, one after the other: for tests, and to find an error.
+"""All shards in this process, one after the other, for tests and debugging.
 
-footer = Coordinator(division, world, law, Inline(division, law)).play()
+footer = Coordinator(division, world, law, InlineShards(division, law)).play()
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 
 class InlineShards:
-    """Shards that are played here."""
+    """Shards that are played in this process."""
 
     def __init__(self, division: Division, law: Law) -> None:
         self._division = division
@@ -27,7 +27,7 @@ class InlineShards:
         self._batches: list[list[bytes]] = []
 
     def restore(self, states: Sequence[Path] | None, names: Mapping[str, str]) -> None:
-        """Take every shard to a kept state, or to its beginning."""
+        """Set every shard to a kept state, or its initial state."""
         paths: Sequence[Path | None] = states or [None] * self._division.shards
         self._shards = [
             restored(path, self._division, index, self._law) for index, path in enumerate(paths)
@@ -42,7 +42,7 @@ class InlineShards:
         return [sent for sent, _ in found]
 
     def finish(self, round: int, shocking: bool) -> list[ShardRound]:
-        """Hand the batches over and play the second part of a round."""
+        """Exchange the batches and play the second part of a round."""
         closed = []
         for index, shard in enumerate(self._shards):
             batches = [theirs[index] for theirs in self._batches]
@@ -55,12 +55,12 @@ class InlineShards:
             shard.keep(path)
 
     def close(self) -> None:
-        """Let the shards go."""
+        """Release the shards."""
         self._shards = []
 
 
 def answered(asking: Generator[Sequence[Request], Sequence[Decode], Result], law: Law) -> Result:
-    """Answer every batch that a shard asks for."""
+    """Run a shard's generator, with the law's decodes for its requests; return its result."""
     try:
         requests = next(asking)
         while True:

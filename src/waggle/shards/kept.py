@@ -1,9 +1,9 @@
-"""Kept states: pickles, which are read only where the key of this user has sealed them.
+"""Kept states: pickles, which are read only if they are sealed with the key of this user.
 
-Reading a pickle can run code, so a folder that somebody hands over must not be unpickled. Every
-part of a kept state is sealed with a key that lies with the user who plays (`own_key`), and the
-seal is checked before the part is read. The key goes to the shards with the division; other
-machines need no file of it. A state of another version of Waggle is refused as well.
+Reading a pickle can run code, so a folder from another user must not be unpickled. Every part of a
+kept state has a seal, a digest keyed with the user's key (`own_key`), which is checked before the
+part is unpickled. The key is sent to the shards with the division, so other machines need no key
+file. A state of another version of Waggle is refused as well.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from secrets import token_bytes
 from waggle.core.errors import ConfigError
 
 FORMAT = 1
-"""Of the files; the version of Waggle stands beside it, since pickles follow its classes."""
+"""Version of the file format; Waggle's version is added, since pickles depend on its classes."""
 # Import layers let the package import its folders, not the other way round.
 HEADER = f"waggle state {FORMAT} {vars(sys.modules['waggle'])['__version__']}\n".encode()
 KEY_BYTES = 32
@@ -29,10 +29,10 @@ _SIZE_BYTES = 8
 
 
 def own_key() -> bytes:
-    """Return the key of this user, made at its first use.
+    """Return the key of this user, which is created on first use.
 
     Raises:
-        ConfigError: where no file can be kept for the user, or it is no key.
+        ConfigError: if the key file cannot be written or read, or is not a key.
     """
     root = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     path = Path(root).expanduser() / "waggle" / "key"
@@ -44,7 +44,7 @@ def own_key() -> bytes:
         except FileExistsError:
             pass
         key, tries = path.read_bytes(), 100
-        while not key and tries:  # another process has made the file and writes it now
+        while not key and tries:  # another process has created the file and is writing it
             time.sleep(0.01)
             key, tries = path.read_bytes(), tries - 1
     except (OSError, RuntimeError) as error:
@@ -58,7 +58,7 @@ def own_key() -> bytes:
 
 
 def write(path: Path, key: bytes, parts: Iterable[bytes]) -> None:
-    """Write the parts of a state, sealed; the file is there as a whole or not at all."""
+    """Write the parts of a state, sealed; the file is replaced atomically."""
     partial = path.with_name(f"{path.name}.partial-{os.getpid()}")
     with open(partial, "wb") as file:
         file.write(HEADER)
@@ -73,7 +73,7 @@ def read(path: Path, key: bytes) -> Iterator[bytes]:
     """Yield the parts of a state, each after its seal was checked.
 
     Raises:
-        ConfigError: for a state of another version, of somebody else, or a damaged one.
+        ConfigError: for a state of another version or another user, or a damaged one.
     """
     again = f"remove {path.parent} and play again"
     try:
@@ -101,7 +101,7 @@ def _size(part: bytes) -> bytes:
 
 
 def _seal(path: Path, key: bytes, number: int, part: bytes) -> bytes:
-    """Seal a part in its place: of this file, with this number."""
+    """Return the seal of a part, which also covers the file name and the part's number."""
     digest = blake2b(f"{path.name}\n{number}\n".encode(), key=key, digest_size=_SEAL_BYTES)
     digest.update(part)
     return digest.digest()

@@ -1,8 +1,8 @@
-"""Laws with weights as a pool of actors, which batch what all shards ask.
+"""Laws with weights as a pool of actors, which batch the requests of all shards.
 
-A shard has at most one chunk of views under way and waits for its answers, so that the queue of a
-law is bounded by the number of shards. What waits while a batch is decided makes the next batch.
-Laws are batch-order independent, so the answers do not depend on who shares a batch.
+A shard has at most one chunk of views in flight and waits for its answers, so that the queue of a
+law is bounded by the number of shards. Requests that arrive while a batch is decided form the next
+batch. Laws are batch-order independent, so answers do not depend on the rest of the batch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from waggle.shards.coordinator import LostShard
 
 
 class LawActor:
-    """One copy of a law, in a process of its own, on a GPU where there is one."""
+    """One copy of a law, in a separate process, on a GPU if there is one."""
 
     def __init__(self, make: Callable[[], Law], pool: int = 1) -> None:
         """Load a law; `pool` copies of it may share one GPU."""
@@ -33,10 +33,10 @@ class LawActor:
         self._waiting: list[tuple[Sequence[Request], asyncio.Future[Sequence[Decode]]]] = []
         self._deciding = False
         self.batches: list[int] = []
-        """How many requests every batch held."""
+        """Number of requests in every batch so far."""
 
     async def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
-        """Decide these requests, together with all that wait."""
+        """Decide these requests, batched with all waiting ones."""
         answer: asyncio.Future[Sequence[Decode]] = asyncio.get_running_loop().create_future()
         self._waiting.append((requests, answer))
         if not self._deciding:
@@ -65,22 +65,22 @@ class LawActor:
                 start += len(requests)
 
     async def process(self) -> int:
-        """Return the process, which says that it is alive."""
+        """Return the process ID; an answer shows that the actor is alive."""
         return os.getpid()
 
 
 class PooledLaw:
-    """What a shard asks instead of the law: a part of every chunk goes to each actor."""
+    """The law as a shard calls it: each actor of the pool gets a part of every chunk."""
 
     def __init__(self, name: str, actors: Sequence[Any]) -> None:
         self.name = name
         self._actors = actors
 
     def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
-        """Let the pool decide.
+        """Decide the requests in the pool.
 
         Raises:
-            LostShard: if an actor of the pool is gone.
+            LostShard: if an actor of the pool is lost.
         """
         import ray
 

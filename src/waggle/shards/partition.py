@@ -1,9 +1,9 @@
-"""Which shard a node goes to: parts of equal size with few contacts between them.
+"""Assignment of nodes to shards: parts of equal size with few contacts between them.
 
 The nodes are put in the order of a breadth-first walk from an end of the graph and cut into equal
-stretches; then nodes move, one at a time, to the shard that holds most of their contacts while the
-sizes stay within two per cent. It is linear in the number of contacts. On graphs with a geometry a
-few per cent of the contacts cross; on random graphs no partition keeps most contacts inside.
+segments; then single nodes move to the shard with most of their contacts, while the sizes stay
+within two per cent of the mean. The cost is linear in the number of contacts. On geometric graphs a
+few per cent of the contacts cross shards; on random graphs no partition keeps most of them inside.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from waggle.core.errors import ConfigError
 from waggle.core.protocols import World
 
 Partition: TypeAlias = Literal["grown", "dealt"]
-"""Grown along contacts, or dealt in turn like cards, for comparison."""
+"""Grown along contacts, or dealt round-robin, for comparison."""
 MOST = 1_000
-"""More shards than this is taken for a slip of the keyboard."""
+"""More shards than this are taken for a typing error."""
 SLACK = 0.02
-"""How far the size of a shard may be from the mean."""
+"""Largest relative deviation of a shard's size from the mean."""
 PASSES = 4
-"""How often every node is asked whether it should move."""
+"""Maximum number of passes over all nodes that move nodes between shards."""
 
 Contacts: TypeAlias = Callable[[int], Sequence[int]]
 
@@ -58,7 +58,7 @@ def parts(owner: Sequence[int], shards: int) -> list[array[int]]:
 
 
 def crossing(world: World, owner: Sequence[int]) -> float:
-    """Return the share of contacts between two shards."""
+    """Return the share of contacts that cross shards."""
     total = across = 0
     for node in range(world.n):
         for other in world.neighbours(node):
@@ -89,7 +89,7 @@ def _breadth_first(contacts: Contacts, starts: Sequence[int], n: int) -> list[in
 
 
 def _refine(contacts: Contacts, owner: array[int], shards: int) -> None:
-    """Move nodes to where most of their contacts are, while sizes stay close to the mean."""
+    """Move nodes to the shard with most of their contacts, while sizes stay close to the mean."""
     sizes = [0] * shards
     for shard in owner:
         sizes[shard] += 1

@@ -1,9 +1,9 @@
 """One shard: the synchronous engine over some of the nodes of a swarm.
 
-It opens the whole world and plays its own nodes. Views are formed and decided chunk by chunk, so
-that memory does not hold all of them; that changes nothing, because the view of a node depends on
-its own state before the step alone. Messages to other shards leave after the step of the world and
-are put among the others by sender, which is the order of one process.
+It opens the whole world and plays its share of the nodes. Views are formed and decided in chunks to
+limit memory; this does not change the result, because a node's view depends only on its state
+before the step. Messages to other shards are sent after the step of the world and sorted by sender
+among the others, which is the order of a single process.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from waggle.shards import kept
 from waggle.shards.division import Division, MintedAlias, ShardDecisions, ShardRound, pack, unpack
 
 CHUNK = 4_096
-"""Views that are formed and decided at a time."""
+"""Number of views that are formed and decided together."""
 SLICE = 10_000
-"""Nodes whose state is pickled at a time; the pickler remembers all that it has seen."""
+"""Number of nodes pickled together; limited because a pickler memoises every object."""
 
 
 class Shard(Engine):
@@ -43,20 +43,20 @@ class Shard(Engine):
         self._index = index
         self.transport = Transport(self.swarm, self.schedule, self._post)
         self._mail: dict[int, list[Message]] = {}
-        """What arrives here, by the round at whose end it does."""
+        """Messages to this shard, by the round at whose end they arrive."""
         self._leaving: list[list[tuple[int, Message]]] = [[] for _ in range(division.shards)]
         self._done: list[LocalUpdate] = []
         self._written = 0
-        """Bytes of the record of this shard."""
+        """Size in bytes of this shard's part of the record."""
 
     def begin(
         self, round: int, committed: Mapping[int, str] | None
     ) -> Generator[Sequence[Request], Sequence[Decode], tuple[ShardDecisions, list[bytes]]]:
-        """Play the first part of a round; return what to tell, and a batch for every shard.
+        """Play the first part of a round; return the report, and a batch for every shard.
 
         Args:
             round: the round.
-            committed: all commitments of the swarm, where late counterevidence comes now.
+            committed: all commitments of the swarm, if late counterevidence comes now, else None.
         """
         shock = None
         if committed is not None:
@@ -90,9 +90,9 @@ class Shard(Engine):
     def _minted(
         self, known: int, nodes: Sequence[int], shown: Sequence[ShownView]
     ) -> list[MintedAlias]:
-        """Return the claims that got their alias in some views, by the first node that saw each.
+        """Return the aliases that these views introduced, each with the first node that saw it.
 
-        Views in canonical order name claims anew, so that no alias leaves the runtime.
+        Views in canonical order rename the claims, so that no alias leaves the runtime.
         """
         if self.order == "canonical":
             return []
@@ -104,7 +104,7 @@ class Shard(Engine):
         return sorted(found, key=lambda one: one.node)
 
     def _post(self, message: Message, arrival: int | None) -> None:
-        """Keep a message for a node of this shard; put one for another among those that leave."""
+        """Queue a message for a node of this shard, or for sending to another shard."""
         if arrival is None:
             return
         owner = self._division.owner[message.write.receiver]
@@ -114,7 +114,7 @@ class Shard(Engine):
             self._leaving[owner].append((arrival, message))
 
     def _packed(self, letters: list[tuple[int, Message]]) -> bytes:
-        """Return what leaves for one shard as a batch, and clear it."""
+        """Return the outgoing messages for one shard as a batch, and clear them."""
         if not letters:
             return b""
         world: Any = self.world
@@ -165,19 +165,19 @@ class Shard(Engine):
             self.swarm.nodes = nodes
 
     def _pickled(self, nodes: Mapping[int, Node]) -> Iterator[bytes]:
-        """Yield this shard, which has no nodes meanwhile, and then some nodes at a time."""
+        """Yield the pickled shard without its nodes, and then its nodes in slices."""
         yield pickle.dumps(self, 5)
         left = iter(nodes.items())
         while some := list(islice(left, SLICE)):
             yield pickle.dumps(some, 5)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return all but the law and the division, which are given anew."""
+        """Return all attributes except the law and the division, which `restored` sets."""
         return {k: v for k, v in self.__dict__.items() if k not in ("law", "_division")}
 
 
 def restored(path: Path | None, division: Division, index: int, law: Law) -> Shard:
-    """Return a shard in a kept state, or at its beginning; its record is cut to that round."""
+    """Return a shard in a kept or initial state; its record is truncated to that round."""
     if path is None:
         shard = Shard(division, index, law)
     else:
@@ -207,5 +207,5 @@ def updates_of(folder: Path, index: int) -> Iterator[list[UpdateRecord]]:
 
 
 def record_of(folder: Path, index: int) -> Path:
-    """Return where a shard writes its part of the record."""
+    """Return the file of a shard's part of the record."""
     return folder / f"part-{index}.jsonl.gz"

@@ -1,11 +1,11 @@
 """beacon: the teaching substrate, and the template for your own.
 
-A beacon shows one colour. A share of the nodes, the scouts, see it; everyone else learns it by
-traces on a sparse random graph, and all should commit to the colour shown now. Late
+A beacon shows one colour. A share of the nodes, the scouts, see it; all other nodes learn it from
+traces on a sparse random graph, and every node should commit to the current colour. Late
 counterevidence (`shock`) changes the colour half-way: a node that sees or hears of the new colour
-holds verified conflict against the older one, so commitments form, hold, reopen and re-form.
-Invariant: the world is drawn for *bodies*, and body keys[i] stands at node i, so a relabelled
-swarm is the same swarm.
+has verified conflict against the old one, so commitments form, hold, reopen and re-form.
+Invariant: the world is drawn for *bodies*, and body keys[i] stands at node i, so relabelling the
+nodes does not change the episode.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from waggle.core.world import WorldBase, read_options
 from waggle.substrates.beacon_graphs import GraphName, adjacency, drawn_order
 
 WATCH = "WATCH"
-"""Look towards the beacon; a scout that waited saw nothing."""
+"""Look towards the beacon; a scout that waits does not see it."""
 
 CONTRACT = Contract(
     task="beacon",
@@ -36,7 +36,7 @@ CONTRACT = Contract(
 
 _COLOURS = ("amber", "blue", "green", "red", "violet", "white")
 _READY_SUPPORT = 4
-"""Hearsay is ready once the traces of a claim support it this much together."""
+"""Summed trace support at which a claim is ready for a node that does not see the beacon."""
 
 
 class BeaconOptions(BaseModel):
@@ -53,7 +53,7 @@ class BeaconOptions(BaseModel):
 
 
 class Beacon:
-    """A few see the colour of a beacon, all should commit to it: the teaching substrate."""
+    """The teaching substrate: a few nodes see the beacon's colour, all should commit to it."""
 
     name: ClassVar[str] = "beacon"
     tasks: ClassVar[tuple[str, ...]] = ("beacon",)
@@ -68,7 +68,7 @@ class Beacon:
 
 
 class BeaconWorld(WorldBase):
-    """One episode: who neighbours whom, who sees the beacon, and what each node has heard."""
+    """One episode: the contact graph, the scouts, and what each node has heard."""
 
     contract = CONTRACT
     refresh = 4
@@ -79,7 +79,7 @@ class BeaconWorld(WorldBase):
         self._shocking = case.shock
         place = {body: node for node, body in enumerate(self.keys)}
         self._adjacent = [()] * self.n if self.n == 1 else adjacency(case, options.graph, place)
-        # As it is written: 0.07 of 100 nodes are seven, though the binary product is above 7.
+        # Decimal arithmetic: 0.07 of 100 nodes is seven, but the binary product is above 7.
         count = ceil(Fraction(str(options.scouts)) * case.n)
         self._scouts = [place[body] for body in drawn_order(case, "scouts")[:count]]
         shown = sorted(_COLOURS, key=lambda colour: seeds.derive(case.seed, "colour", colour))
@@ -90,11 +90,11 @@ class BeaconWorld(WorldBase):
         self._committed: list[str | None] = [None] * self.n
 
     def neighbours(self, node: int) -> Sequence[int]:
-        """Fixed contacts; four for almost every node of two rings."""
+        """Return the fixed contacts of a node; in `rings`, almost every node has four."""
         return self._adjacent[node]
 
     def sense(self, node: int, local: Local) -> Sensed:
-        """Show the beacon to scouts, and to everyone what the newest showing refutes."""
+        """Show the beacon to scouts, and to every node the claims that a newer colour refutes."""
         sees = node in self._sees
         newest = self._showing if sees else self._heard[node]
         support: dict[str, int] = {}
@@ -121,14 +121,14 @@ class BeaconWorld(WorldBase):
         )
 
     def receive(self, write: Write, payload: object) -> Write:
-        """Hearing support for a newer showing is what refutes an older one."""
+        """Record the newest colour that the receiver heard supported; it refutes older ones."""
         if write.conflict == 0:
             showing = self._claims.index(write.claim)
             self._heard[write.receiver] = max(self._heard[write.receiver], showing)
         return write
 
     def step(self, acts: Mapping[int, Act]) -> Mapping[int, str]:
-        """Note who watches and what each node is committed to."""
+        """Record which nodes watch and what each node is committed to."""
         native = {}
         for node, act in acts.items():
             watches = act.action == WATCH and act.intent != WAIT
@@ -148,7 +148,7 @@ class BeaconWorld(WorldBase):
         return Shock(round, (old,), (new,), tuple(self._scouts), "the beacon changes its colour")
 
     def restrict(self, nodes: Sequence[int]) -> None:
-        """Forget the contacts of nodes that others play, which most of the memory goes to."""
+        """Drop the contacts of nodes that other shards play; contacts take most of the memory."""
         super().restrict(nodes)
         kept: list[tuple[int, ...]] = [()] * self.n
         for node in nodes:
@@ -156,24 +156,24 @@ class BeaconWorld(WorldBase):
         self._adjacent = kept
 
     def report(self) -> list[str | None]:
-        """Tell what every node is committed to."""
+        """Return the commitment of every node played here."""
         return [self._committed[node] for node in self.active()]
 
     def absorb(self, parts: Sequence[tuple[Sequence[int], list[str | None]]]) -> None:
-        """Learn what the nodes of all shards are committed to."""
+        """Store the commitments reported by all shards."""
         for nodes, committed in parts:
             for node, claim in zip(nodes, committed, strict=True):
                 self._committed[node] = claim
 
     def score(self) -> Mapping[str, float]:
-        """Share of nodes committed to the colour shown now, and to one shown before."""
+        """Return the shares of nodes committed to the current colour and to an earlier one."""
         present = self._claims[self._showing]
         right = self._committed.count(present)
         held = self.n - self._committed.count(None)
         return {"score": right / self.n, "stale": (held - right) / self.n}
 
     def share(self, node: int) -> float:
-        """Return a node's part of the score: whether it is committed to the colour shown now."""
+        """Return a node's part of the score: 1 if it is committed to the current colour, else 0."""
         return float(self._committed[node] == self._claims[self._showing])
 
     def render(self) -> str:

@@ -2,10 +2,10 @@
 
     waggle run beacon -n 10000 --beacon.graph geometric
 
-`rings` joins two random rings; `cubic` a random ring and a random perfect matching, which is as
-good as a uniform random cubic graph; `small-world` is a ring lattice of four contacts of which
-some are rewired; `geometric` are the Delaunay neighbours of random points in the plane. Invariant:
-every draw is named by the seed and the bodies that it concerns.
+`rings` is the union of two random rings; `cubic` that of a random ring and a random perfect
+matching, which is as good as a uniform random cubic graph; `small-world` is a ring lattice of
+degree four with some edges rewired; `geometric` is the Delaunay graph of random points in the
+plane. Invariant: every draw depends only on the seed and the bodies that it concerns.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from waggle.core.protocols import Case
 GraphName: TypeAlias = Literal["rings", "cubic", "small-world", "geometric"]
 Edges: TypeAlias = Iterator[tuple[int, int]]
 REWIRED = 0.1
-"""The share of long contacts of a small world that lead anywhere."""
+"""The share of a small world's second-neighbour edges that are rewired to a random node."""
 
 
 def drawn_order(case: Case, purpose: str) -> list[int]:
-    """Return the bodies in a random order of this purpose's own."""
+    """Return the bodies in a random order that is specific to this purpose."""
     stream = seeds.derive(case.seed, f"beacon {purpose}")
     return sorted(range(case.n), key=lambda body: seeds.mix(stream, body))
 
 
 def adjacency(case: Case, graph: GraphName, place: Mapping[int, int]) -> list[tuple[int, ...]]:
-    """Return the contacts of every node, given the node of every body."""
+    """Return the contacts of every node; `place` maps bodies to nodes."""
     contacts: list[dict[int, None]] = [{} for _ in range(case.n)]
     for here, there in _GRAPHS[graph](case):
         contacts[here][place[there]] = None

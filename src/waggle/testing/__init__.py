@@ -1,4 +1,4 @@
-"""The conformance kit: what your substrate or law must satisfy, as three lines of test.
+"""The conformance kit: checks of your substrate or law, in a test of three lines.
 
     from waggle.testing import check_substrate
 
@@ -7,7 +7,7 @@
 
 Reading order: `substrate` and `law` (the checks), `propositions` (relabelling and soundness),
 `channels` (the law organises, not the adapter), `episodes` (short episodes in memory), `report`.
-`bound_swarmbench` is what `waggle bound` measures.
+`bound_swarmbench` computes the table of `waggle bound`.
 """
 
 from waggle.testing.law import check_law

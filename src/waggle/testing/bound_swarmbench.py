@@ -1,10 +1,10 @@
-"""What free communication brings on SwarmBench, paired with private-only.
+"""The gain from free communication on SwarmBench, paired with private-only.
 
     rows = sharing_table(("pursuit",), (16, 32), range(10_000, 10_020))
 
-The episodes are those of `swarmbench.ceilings`. Foraging has one row more, what shortest paths
-allow; Synchronization has but two, private-only and what a shared clock allows. Invariant: every
-reach plays the same cases; a row is a pure function of its arguments.
+The episodes are those of `swarmbench.ceilings`. Foraging has one extra row, the score that shortest
+paths allow; Synchronization has only two, private-only and the score that a shared clock allows.
+Invariant: every reach plays the same cases; a row is a pure function of its arguments.
 """
 
 from __future__ import annotations
@@ -74,5 +74,5 @@ def sharing_table(
 
 
 def _private(case: Case) -> float:
-    """Play one episode in which everyone takes its private proposal."""
+    """Return the score of an episode in which every node takes its private proposal."""
     return play(SwarmBench().open(case), PrivateOnly(), case).scores["score"]

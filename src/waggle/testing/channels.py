@@ -1,16 +1,16 @@
-"""Who organises the swarm: two checks that it is the law, not the adapter.
+"""Two checks that the law, not the adapter, organises the swarm.
 
-*Nothing travels unseen.* What a delivery changes is a function of the trace as admitted and of what
-the writer's view showed of its claim. Writes of several episodes are compared: where two writers
-saw the same and decided the same over different hidden states, their payloads are handed to the
+*Nothing travels unseen.* The effect of a delivery is a function of the trace as admitted and of the
+part of the writer's view that concerns its claim. Writes of several episodes are compared: if two
+writers saw and decided the same over different hidden states, their payloads are delivered to the
 same receiver in two copies of one world. From then on both copies must look and act alike.
 
-*The law chooses.* An action that is said is done, whatever was heard or is held: a step is taken
-again without the last deliveries, fields and commitments, and must give the same native action. A
-world may refuse an action, as if the node had waited; it may not do another one instead. Where a
-law follows a claim, by name or by intent FIELD on what it holds, only the first check applies.
+*The law chooses.* A decided action is executed, whatever was delivered or is held: a step is
+repeated without the last deliveries, fields and commitments, and must give the same native action.
+A world may refuse an action, as if the node had waited; it may not execute another one instead. If
+a law follows a claim, by name or by intent FIELD on a held claim, only the first check applies.
 
-Both checks call nothing but the hooks of a World, and copy it.
+Both checks call only the hooks of a World, and copy it.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ from waggle.runtime.sync import Engine
 from waggle.testing.episodes import permutation, short
 
 WRITERS = ("relay", "heuristic")
-"""Laws that write a lot: one that tells all it sees, and one that makes sense."""
+"""Laws that write a lot: one that relays all it sees, and a sensible one."""
 ACTORS = ("heuristic", "random-legal")
-"""Laws whose actions are taken again: one that makes sense, and one that tries everything."""
+"""Laws whose actions are repeated: a sensible one, and one that tries everything."""
 SEEDS = 6
-"""Different worlds whose writes are compared."""
+"""The number of different worlds whose writes are compared."""
 ROUNDS = 30
 """Rounds after which an episode is cut."""
 PAIRS = 32
-"""Pairs of different payloads that are followed up."""
+"""The most pairs of different payloads that are compared for each law."""
 AFTERWARDS = 6
 """Rounds for which two copies are compared after a delivery."""
 WORD = 16
-"""A longer text of an observation is a picture, which no bin stands for."""
+"""The longest text of an observation that counts as a bin; a longer one is a picture."""
 
 _NOTHING = Local((), None)
 _PROBES: tuple[tuple[str | None, bool], ...] = (("FIELD", False), ("FIELD", True), (None, True))
-"""Intents of the rounds after a delivery, and whether its receiver is committed to the claim. With
-no intent its action names the claim, where the contract has such an action."""
+"""Intents of the rounds after a delivery, and whether its receiver is committed to the claim.
+Without an intent its action names the claim, if the contract has such an action."""
 
 
 class Episode(NamedTuple):
-    """All that determines an episode."""
+    """Everything that determines an episode."""
 
     case: Case
     law: str
@@ -60,7 +60,7 @@ class Episode(NamedTuple):
 
 
 class SentMessage(NamedTuple):
-    """One message, with all that its writer saw and said."""
+    """One message, with everything that its writer saw and decided."""
 
     episode: Episode
     round: int
@@ -76,15 +76,15 @@ class Turn(NamedTuple):
 
     round: int
     earlier: World
-    """The world after the step before, without the deliveries that followed."""
+    """The world after the previous step, without the deliveries that followed."""
     world: World
-    """The world as it is stepped."""
+    """The world just before this step."""
     acts: Mapping[int, Act]
     shown: Mapping[int, Sensed]
 
 
 class WatchedWorld:
-    """A world that keeps what is seen, written and done in it while it is played."""
+    """A wrapper that records the views, writes and steps of a world while it is played."""
 
     def __init__(self, world: World, episode: Episode, copies: bool) -> None:
         self._world, self._episode, self._copies = world, episode, copies
@@ -94,25 +94,25 @@ class WatchedWorld:
         self.sent: list[SentMessage] = []
         self.turns: list[Turn] = []
         self.after = [_copied(world)]
-        """The world before its first and after every step, without the deliveries that follow."""
+        """The world before the first and after every step, without the deliveries that follow."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._world, name)
 
     def sense(self, node: int, local: Local) -> Sensed:
-        """Keep what the node sees in this round."""
+        """Record what the node sees in this round."""
         sensed = self._world.sense(node, local)
         self._shown[node] = sensed, local
         return sensed
 
     def payload(self, write: Write) -> object:
-        """Keep the write with what travels along."""
+        """Record the write with its payload."""
         payload = self._world.payload(write)
         self._written.append((write, payload))
         return payload
 
     def step(self, acts: Mapping[int, Act]) -> Mapping[int, str]:
-        """Keep what the writers of this round decided, and the turn."""
+        """Record the decisions of this round's writers, and the turn."""
         for write, payload in self._written:
             seen, act = self._shown[write.sender], acts[write.sender]
             self.sent.append(SentMessage(self._episode, self._round, write, payload, *seen, act))
@@ -129,7 +129,7 @@ class WatchedWorld:
 
 
 def _watch(substrate: Substrate, episode: Episode, *, copies: bool = False) -> WatchedWorld:
-    """Play one episode and return what was kept of it."""
+    """Play one episode and return the watched world."""
     case, law, keys = episode
     watched = WatchedWorld(substrate.open(case, keys), episode, copies)
     Engine(cast(World, watched), plugins.get_law(law), case).play()
@@ -137,12 +137,12 @@ def _watch(substrate: Substrate, episode: Episode, *, copies: bool = False) -> W
 
 
 def declares_snapshots(substrate: Substrate, case: Case) -> bool:
-    """Whether the world of a case says that its frames carry task data."""
+    """Return whether the world of a case declares that its frames carry task data."""
     return bool(getattr(substrate.open(case), "snapshots", False))
 
 
 def unseen(substrate: Substrate, case: Case) -> Iterator[str]:
-    """Yield payloads that carry what their writers' views did not show."""
+    """Yield a finding for each payload that carries more than its writer's view showed."""
     if declares_snapshots(substrate, case):
         return
     case = short(substrate, case, ROUNDS)
@@ -171,7 +171,7 @@ def _episode(case: Case, law: str, offset: int = 0) -> Episode:
 
 
 def _names_nodes(substrate: Substrate, episode: Episode, sent: Sequence[SentMessage]) -> bool:
-    """Whether payloads change with the labels of nodes: then those of two writers may differ."""
+    """Return whether payloads depend on node labels, so that those of two writers may differ."""
     case = episode.case
     other = episode._replace(keys=permutation(case.n, case.seed))
 
@@ -186,9 +186,9 @@ def _names_nodes(substrate: Substrate, episode: Episode, sent: Sequence[SentMess
 
 
 def _visible(sent: SentMessage) -> Hashable:
-    """Name all that the writer's view showed of the claim and all that the writer decided.
+    """Return a key of the claim's rows in the writer's view and of all that the writer decided.
 
-    The round is the same too: payloads may count rounds, as all nodes do.
+    The round is part of the key: payloads may count rounds, as all nodes do.
     """
     write, sensed, local, act = sent.write, sent.sensed, sent.local, sent.act
     claim, receiver, proposal = write.claim, write.receiver, sensed.proposal
@@ -215,12 +215,12 @@ def _facts(row: Mapping[str, Any] | None) -> Hashable:
 
 
 def _is_bin(value: object) -> bool:
-    """Whether a value of an observation is a number or a word."""
+    """Return whether a value of an observation is a number or a word."""
     return isinstance(value, int) or (isinstance(value, str) and len(value) <= WORD)
 
 
 def _different(group: Sequence[SentMessage]) -> Iterator[tuple[SentMessage, SentMessage]]:
-    """Yield each write with the first one before it that sent something else along."""
+    """Yield each message with the first earlier one that has a different payload."""
     for place, one in enumerate(group):
         two = next((other for other in group[:place] if other.payload != one.payload), None)
         if two is not None:
@@ -228,7 +228,7 @@ def _different(group: Sequence[SentMessage]) -> Iterator[tuple[SentMessage, Sent
 
 
 def _compare(substrate: Substrate, sent: SentMessage, other: object) -> str | None:
-    """Deliver a write with its own payload and with another one; return what then differs."""
+    """Deliver a write with its own payload and with another one; return the first difference."""
     write, world = sent.write, _watch(substrate, sent.episode, copies=True).after[sent.round + 1]
     here, there = _copied(world), _copied(world)
     got, same = here.receive(write, sent.payload), there.receive(write, other)
@@ -257,7 +257,7 @@ def _compare(substrate: Substrate, sent: SentMessage, other: object) -> str | No
 
 
 def _look(world: World, node: int, own: Local) -> dict[int, tuple[tuple[int, ...], Sensed]]:
-    """Return contacts and view of everybody, where one node holds something."""
+    """Return the contacts and view of every active node; only `node` has the local state `own`."""
     return {
         i: (tuple(world.neighbours(i)), world.sense(i, own if i == node else _NOTHING))
         for i in world.active()
@@ -276,13 +276,13 @@ def _first(one: Mapping[int, tuple[object, Sensed]], two: Mapping[int, Any]) -> 
 
 
 def _proposed(sensed: Sensed, intent: str | None, local: Local) -> Act:
-    """Act as proposed, with an intent."""
+    """Return the proposed act, with the given intent."""
     proposal = sensed.proposal
     return Act(proposal.action, proposal.target, proposal.response, intent, local)
 
 
 def _naming(contract: Contract, act: Act) -> Act:
-    """Name the held claim in the action, where an act has no intent and the contract allows it."""
+    """Name the held claim in the action, if the act has no intent and the contract allows it."""
     verbs = [action_argument(action)[0] for action in contract.actions if takes_claim(action)]
     if not verbs or act.intent is not None:
         return act
@@ -290,7 +290,7 @@ def _naming(contract: Contract, act: Act) -> Act:
 
 
 def overridden(substrate: Substrate, case: Case) -> Iterator[str]:
-    """Yield actions that were said and not done because of what was heard or is held."""
+    """Yield a finding for each decided action that deliveries or held state override."""
     episodes = [_episode(short(substrate, case), law) for law in ACTORS]
     for episode in episodes:
         for turn in _watch(substrate, episode, copies=True).turns:
@@ -300,9 +300,9 @@ def overridden(substrate: Substrate, case: Case) -> Iterator[str]:
 
 
 def _any_acts(turn: Turn, intent: str | None) -> dict[int, Act]:
-    """Give every node an action of the contract and a commitment to a claim that it knows of.
+    """Give every node an action of the contract and a commitment to a claim in its view.
 
-    Intent FIELD goes without one: a law that holds nothing has chosen no claim to follow.
+    Intent FIELD has no commitment: a law that holds nothing has chosen no claim to follow.
     """
     contract = turn.world.contract
     found = {}
@@ -323,7 +323,7 @@ def _any_acts(turn: Turn, intent: str | None) -> dict[int, Act]:
 
 
 def _overridden(turn: Turn, acts: Mapping[int, Act]) -> Iterator[str]:
-    """Take a step with and without what was heard and is held."""
+    """Take a step with and without deliveries and held state; yield the actions that differ."""
     plain = {i: msgspec.structs.replace(act, local=_NOTHING) for i, act in acts.items()}
     done, said = _copied(turn.world).step(acts), _copied(turn.earlier).step(plain)
     for node, act in acts.items():
@@ -338,13 +338,13 @@ def _overridden(turn: Turn, acts: Mapping[int, Act]) -> Iterator[str]:
 
 
 def _follows(act: Act) -> bool:
-    """Whether the law chose a claim to follow."""
+    """Return whether the law chose a claim to follow."""
     held = act.local.commitment is not None
     return act.claim is not None or (act.intent == "FIELD" and held)
 
 
 def _refused(turn: Turn, acts: Mapping[int, Act], node: int) -> bool:
-    """Whether the node did nothing: what waiting gives, or no action of its contract."""
+    """Return whether the node did nothing: the same as waiting, or no action of its contract."""
     waiting = msgspec.structs.replace(acts[node], action=WAIT, intent=WAIT)
     worlds = _copied(turn.world), _copied(turn.world)
     done = worlds[0].step(acts).get(node)

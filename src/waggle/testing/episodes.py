@@ -23,7 +23,7 @@ EngineName: TypeAlias = Literal["sync", "event"]
 ENGINES: tuple[EngineName, ...] = ("sync", "event")
 
 MAX_ROUNDS = 12
-"""Rounds after which a conformance episode is cut, where the task would run longer."""
+"""Rounds after which a conformance episode is cut, if the task would run longer."""
 
 
 class Regime(NamedTuple):
@@ -49,14 +49,14 @@ REGIMES: tuple[Regime, ...] = (
 
 
 def short(substrate: Substrate, case: Case, rounds: int = MAX_ROUNDS) -> Case:
-    """Return the case, cut to a few rounds where its task would run longer."""
+    """Return the case, cut to a few rounds if its task would run longer."""
     if case.rounds is not None or substrate.open(case).rounds <= rounds:
         return case
     return msgspec.structs.replace(case, rounds=rounds)
 
 
 def shocked(substrate: Substrate, case: Case) -> Case:
-    """Return the case with late counterevidence where its task knows any, else as it is."""
+    """Return the case with late counterevidence if its task supports it, else unchanged."""
     late = msgspec.structs.replace(case, shock=True)
     try:
         substrate.open(late)

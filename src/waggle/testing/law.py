@@ -1,8 +1,8 @@
-"""Conformance of a law: what the anonymous contract asks of every decision source.
+"""Conformance of a law: the requirements of the anonymous contract on every decision source.
 
     check_law(MyLaw()).require()
 
-The law answers views that real episodes produce. It must return one decode per request, the same
+The law is called with views from real episodes. It must return one decode per request, the same
 for the same request whatever else is in the batch, admissible at first decode, and consistent over
 the view's anonymous orbit; and a relabelled swarm under it must give the relabelled trajectory.
 """
@@ -44,12 +44,12 @@ def check_law(
 
     Args:
         law: the object, or its registered name.
-        substrate: where the views come from.
+        substrate: the substrate of the test episodes.
         task: one of its tasks; None takes the first.
         n: population of the test episodes.
         seed: seed of the test episodes.
-        views: how many views to ask about.
-        order: presentation of the views; the law's own if unset.
+        views: number of views to check.
+        order: presentation of the views; the law's native order if unset.
         legal: share of first decodes that must be admissible; lower it for learned laws.
         consistent: share of views whose orbit images must get the same decision.
         trajectories: whether to play the relabelled episodes too (slow for a large model).
@@ -77,7 +77,7 @@ def check_law(
 
 
 def _case(substrate: str, task: str | None, n: int, seed: int) -> Case:
-    """Return a short case, with late counterevidence where there is any, so conflict occurs."""
+    """Return a short case, with late counterevidence if available, so that conflict occurs."""
     made = plugins.get_substrate(substrate)
     chosen = plugins.find_task(f"{substrate}/{task}").task if task else made.tasks[0]
     return short(made, shocked(made, Case(substrate, chosen, n, seed)))
@@ -116,7 +116,7 @@ def _batches(law: Law, requests: Sequence[Request]) -> str | None:
 
 
 def _legal(law: Law, requests: Sequence[Request], share: float) -> str | None:
-    """Count decodes that would have been executable as they stand."""
+    """Check the share of decodes that are admissible without changes."""
     refused = []
     for request, decode in zip(requests, law.decide(requests), strict=True):
         decision, codes = _parsed(decode)
@@ -128,7 +128,7 @@ def _legal(law: Law, requests: Sequence[Request], share: float) -> str | None:
 
 
 def _orbit(law: Law, requests: Sequence[Request], order: Order, share: float) -> str | None:
-    """Ask again about a random image of every view and compare, modulo the view's stabiliser."""
+    """Compare the decisions on each view and on a random image, modulo the view's stabiliser."""
     images = [(orbit.sample(r.view, seeds.derive(r.entropy, "orbit")), r) for r in requests]
     moved = [Request(_presented(g.view(r.view), order), r.entropy) for g, r in images]
     pairs = zip(images, law.decide(requests), moved, law.decide(moved), strict=True)
@@ -154,7 +154,7 @@ def _presented(view: View, order: Order) -> View:
 
 
 def _same(view: View, one: Decision, two: Decision) -> bool:
-    """Whether two decisions on a view are one, up to a symmetry of the view."""
+    """Return whether two decisions on a view are equal up to a symmetry of the view."""
     return one == two or orbit.equal_modulo_stabiliser(view, one, two)
 
 

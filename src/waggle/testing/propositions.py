@@ -1,7 +1,7 @@
 """Propositions 1 and 2, checked on records.
 
 `relabelling` plays a case twice, the second time with permuted bodies and fresh opaque names, and
-compares. Records are compared as trajectories: in terms of *bodies* (what keys[i] says node i is),
+compares. Records are compared as trajectories: in terms of *bodies* (keys[i] is that of node i),
 with every opaque name replaced by its place in the view. Two records of one swarm under different
 node numbers, handles and claim aliases must give the same trajectory bit for bit.
 Invariant: only records are read, so the checks trust neither engine nor law.
@@ -41,8 +41,8 @@ def relabelling(
 ) -> str | None:
     """Return the first place where relabelling the swarm changes more than labels, or None.
 
-    Every pair of engine and regime has its own permutation and names: two draws of a name may
-    agree by chance in what a law reads of it, so one draw would let some such laws pass.
+    Every pair of engine and regime has its own permutation and names: a law may by chance read the
+    same from two draws of a name, so a single draw would let some such laws pass.
     """
     for salt, (engine, regime) in enumerate(product(engines, regimes), start=1):
         episode = partial(

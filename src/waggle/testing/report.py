@@ -1,4 +1,4 @@
-"""What a conformance run found: named checks, each passed or failed with its first finding."""
+"""The report of a conformance run: named checks, each passed or failed with its first finding."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from waggle.plugin_files import FAULTS, raised
 
 
 class ConformanceError(ContractError, AssertionError):
-    """A substrate or law that failed a conformance check; also an assertion, for test runners."""
+    """Raised when a substrate or law fails a check; also an AssertionError, for test runners."""
 
 
 @dataclass(frozen=True)
@@ -19,13 +19,13 @@ class Check:
 
     name: str
     about: str
-    """What the check asks, in one sentence."""
+    """The requirement that is checked, in one sentence."""
     finding: str = ""
-    """The first thing that is wrong; empty where the check passed."""
+    """A description of the first violation; empty if the check passed."""
 
     @property
     def passed(self) -> bool:
-        """Whether nothing was found."""
+        """Whether the check found no violation."""
         return not self.finding
 
 
@@ -49,7 +49,7 @@ class Report:
     def run(self, name: str, about: str, look: Callable[[], str | None]) -> None:
         """Run one check; `look` returns the first finding, or None.
 
-        Whatever the subject raises is a finding too, so that one failure hides no other.
+        An exception raised by the subject is a finding too, so that one failure hides no other.
         """
         try:
             finding = look() or ""

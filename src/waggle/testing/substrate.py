@@ -1,11 +1,11 @@
-"""Conformance of a substrate: what the anonymous contract asks of every world.
+"""Conformance of a substrate: the requirements of the anonymous contract on every world.
 
     check_substrate(Hive()).require()
 
-Each check plays short episodes and looks at their records. The relabelling checks are
+Each check plays short episodes and inspects their records. The relabelling checks are
 Propositions 1 and 2: the same case with permuted bodies and fresh opaque names must give the
 relabelled trajectory bit for bit, on both engines, also under delay, loss and churn. The last two
-checks ask whether the law or the adapter does the organising (`channels`).
+checks test that the law, not the adapter, organises the swarm (`channels`).
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from waggle.testing.report import Report
 from waggle.workers.hire import hire
 
 LAWS = ("heuristic", "random-legal")
-"""Laws that a substrate is played with: one that makes sense and one that tries everything."""
+"""The laws that a substrate is played with: a sensible one and one that tries everything."""
 
 _SEEDS = 4
 _TOLERANCE = 1e-9
-"""By how much the mean of the shares may miss its score."""
+"""The largest allowed difference between the mean of the shares and their score."""
 
 
 def check_substrate(
@@ -105,7 +105,7 @@ def _first(
 def _among(
     look: Callable[[Substrate, Case], Iterator[str]], substrate: Substrate, cases: Sequence[Case]
 ) -> str | None:
-    """Return the first finding of a check that plays laws of its own."""
+    """Return the first finding of a check that chooses its own laws."""
     for case in cases:
         finding = next(look(substrate, case), None)
         if finding is not None:
@@ -114,13 +114,13 @@ def _among(
 
 
 def _views(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:
-    """The engine itself rejects an unbounded view or a forbidden key."""
+    """Check views by playing: the engine itself rejects an unbounded view or a forbidden key."""
     play(substrate, law, case)
     yield from ()
 
 
 def _actions(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:
-    """The proposal must be admissible in every view, and every actor must get a native action."""
+    """Check that every view's proposal is admissible and every actor gets a native action."""
     record = play(substrate, law, case)
     if WAIT not in record.header.contract.actions:
         yield f"{WAIT} is not among the contract's actions"
@@ -135,14 +135,14 @@ def _actions(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:
 
 
 def _pure(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:
-    """Sensing twice must show the same and change nothing."""
+    """Check that sensing twice returns the same result and changes nothing."""
     world = substrate.open(case)
     if _sensed(world) != _sensed(world):
         yield "sense() shows something else when called again; it must not change state"
 
 
 def _seeding(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:
-    """One seed gives one episode; several seeds do not all give the same world."""
+    """Check that one seed gives one episode, and not all seeds give the same world."""
     found = first_difference(play(substrate, law, case), play(substrate, law, case))
     if found is not None:
         yield f"the same seed twice differs: {found}"
@@ -152,7 +152,7 @@ def _seeding(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:
 
 
 def _batch_order(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:
-    """Nodes must be sensed from one state, so the order of sensing cannot matter."""
+    """Check that nodes are sensed from one state, so that the order of sensing does not matter."""
     world = substrate.open(case)
     nodes = list(world.active())
     nothing = Local((), None)
@@ -163,7 +163,7 @@ def _batch_order(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:
 
 
 def _private_work(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:
-    """What workers are asked is pure and names nobody, and so are the proposals they make."""
+    """Check that questions to workers, and the proposals they make, are pure and name no nodes."""
     keys = permutation(case.n, case.seed)
     here, there = substrate.open(case), substrate.open(case, keys)
     if not isinstance(here, Workplace) or not isinstance(there, Workplace):
@@ -187,7 +187,7 @@ def _private_work(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:
 
 
 def _shares(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:
-    """What a world shares out averages to its score, and moves with a relabelling."""
+    """Check that a world's shares average to its score, and are relabelled with the swarm."""
     here, there = substrate.open(case), substrate.open(case, permutation(case.n, case.seed))
     if not hasattr(here, "share"):
         return
@@ -220,7 +220,7 @@ def _shared(world: Any, law: Law, case: Case) -> list[tuple[float, dict[int, Any
 
 
 def _dealt(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:
-    """A world that can be dealt to shards gives the record of one process."""
+    """Check that a world that can be divided among shards gives the record of one process."""
     late = shocked(substrate, case)
     world = substrate.open(late)
     if not isinstance(world, Divisible) or world.n < 2:
@@ -239,7 +239,7 @@ def _dealt(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:
 
 
 def _relabelling(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:
-    """Propositions 1 and 2 over engines and regimes."""
+    """Check Propositions 1 and 2 over engines and regimes."""
     found = relabelling(substrate, law, case)
     if found is not None:
         yield found

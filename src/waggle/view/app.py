@@ -1,7 +1,7 @@
-"""The pages of the viewer over HTTP, for this machine alone.
+"""The viewer as an HTTP application, reachable from this machine only.
 
-Static files are a fixed set that is read at the start; a record is asked for by a name of the list.
-Answers forbid the browser everything but the viewer's own scripts and styles.
+The static files are a fixed set that is read at startup; a record is requested by its name in the
+list. The response headers let the browser load only the viewer's own scripts and styles.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _HEADERS = {
 
 
 def static() -> dict[str, str]:
-    """Return the files of the page by name."""
+    """Return the contents of the page's files by name."""
     found = sorted(files("waggle.view").joinpath("static").iterdir(), key=lambda file: file.name)
     kinds = {file.name: file.name.rpartition(".")[2] for file in found}
     return {f.name: f.read_text(encoding="utf-8") for f in found if kinds[f.name] in _TYPES}
 
 
 def app(library: Library, meters: Meters | None = None) -> Guard:
-    """Return the viewer of a library as an ASGI application."""
+    """Return an ASGI application that serves a library of records."""
     pages, following = static(), LiveRecords()
 
     def page(request: Request) -> Response:
@@ -62,7 +62,7 @@ def app(library: Library, meters: Meters | None = None) -> Guard:
         playing: Callable[[LiveRecord], Answer],
         finished: Callable[[Path], Answer],
     ) -> Answer:
-        """Ask the record that is being played, or the finished one."""
+        """Query the live record of a running episode, else the finished file."""
         name = request.query_params.get("run", "")
         growing = library.growing(name)
         answer = following.ask(growing, playing) if growing is not None else None
@@ -86,7 +86,7 @@ def app(library: Library, meters: Meters | None = None) -> Guard:
 
     def data(read: Callable[[Request], Any]) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
-            # The guard waits ten seconds for a body; a large record takes longer to read.
+            # Drain the body first: the guard's ten-second timeout must not cover reading a record.
             await request.body()
             return await run_in_threadpool(lambda: _json(read(request)))
 

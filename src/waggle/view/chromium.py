@@ -1,6 +1,6 @@
-"""A headless Chromium, driven over the two pipes of its DevTools protocol; needs no library.
+"""A headless Chromium, driven over the two pipes of its DevTools protocol without any library.
 
-`waggle gif` takes its pictures with it, and tests look at pages as a reader does.
+`waggle gif` takes its screenshots with it, and tests use it to check rendered pages.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from waggle.core.errors import ConfigError, WaggleError
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 PROGRAM = next(filter(None, map(shutil.which, _NAMES)), None)
-"""The browser of this machine, if it has one."""
+"""Path of the installed browser, or None."""
 PATIENCE = 60.0
-"""Seconds after which an answer is given up; a busy machine is slow."""
+"""Timeout in seconds for an answer of the browser; long, because a busy machine is slow."""
 
 _LAUNCH = """
 import os, sys
@@ -31,17 +31,17 @@ one, two = os.dup(one), os.dup(two)
 os.dup2(one, 3), os.dup2(two, 4)
 os.execv(sys.argv[3], sys.argv[3:])
 """
-"""The program looks for its pipes under the numbers 3 and 4."""
+"""Launcher that gives the browser its pipes as file descriptors 3 and 4, where it expects them."""
 
 
 class Chromium:
-    """One browser with one page; `troubles` collects what its console complains about."""
+    """One browser with one page; `troubles` collects the console's errors and warnings."""
 
     def __init__(self, profile: Path) -> None:
-        """Start a browser that keeps what it must in an empty folder.
+        """Start a browser whose profile is an empty folder.
 
         Raises:
-            ConfigError: where there is none.
+            ConfigError: if no browser is installed.
         """
         if PROGRAM is None:
             raise ConfigError("no Chromium or Chrome on this machine; install one of them")
@@ -51,7 +51,7 @@ class Chromium:
             "--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
             "--remote-debugging-pipe", f"--user-data-dir={profile}",
             "--disable-background-networking",
-            *(("--no-sandbox",) if os.geteuid() == 0 else ()),  # root has no sandbox
+            *(("--no-sandbox",) if os.geteuid() == 0 else ()),  # the sandbox does not work as root
             "about:blank",
         )  # fmt: skip
         self._process = subprocess.Popen(
@@ -111,7 +111,7 @@ class Chromium:
             self.troubles.append(about["entry"]["text"])
 
     def size(self, width: int, height: int, dark: bool = False) -> None:
-        """Set the size of the page, and whether the reader likes it dark."""
+        """Set the size of the page and its colour scheme."""
         self._ask(
             "Emulation.setDeviceMetricsOverride", width=width, height=height,
             deviceScaleFactor=1, mobile=False,
@@ -120,13 +120,13 @@ class Chromium:
         self._ask("Emulation.setEmulatedMedia", features=[feature])
 
     def open(self, address: str) -> None:
-        """Open an address afresh and wait until its script is ready, or says what is wrong."""
+        """Load an address from a blank page; wait until its script is ready or shows an alert."""
         self._ask("Page.navigate", url="about:blank")
         self._ask("Page.navigate", url=address)
         self.until("document.body?.dataset.ready || document.querySelector('[role=alert]')")
 
     def run(self, script: str) -> Any:
-        """Return the value of an expression, awaited."""
+        """Evaluate a JavaScript expression, await the result and return it."""
         found = self._ask(
             "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
         )
@@ -135,7 +135,7 @@ class Chromium:
         return found["result"].get("value")
 
     def until(self, condition: str) -> None:
-        """Wait until an expression holds."""
+        """Wait until a JavaScript expression is true."""
         end = time.monotonic() + PATIENCE
         while not self.run(f"Boolean({condition})"):
             if time.monotonic() > end:
@@ -143,7 +143,7 @@ class Chromium:
             time.sleep(0.05)
 
     def click(self, x: float, y: float) -> None:
-        """Press and release the left button at a place of the page."""
+        """Press and release the left mouse button at a position of the page."""
         for kind in ("mousePressed", "mouseReleased"):
             self._ask(
                 "Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1
@@ -155,7 +155,7 @@ class Chromium:
             self._ask("Input.dispatchKeyEvent", type=kind, key=key)
 
     def picture(self) -> bytes:
-        """Return what is seen as PNG."""
+        """Return a screenshot as PNG."""
         return base64.b64decode(self._ask("Page.captureScreenshot")["data"])
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
-"""One decision as a person reads it: what the agent saw, said and did.
+"""One decision in readable form: what the agent saw, said and did.
 
-Small records are held in memory, two at most, for the next question; a large one is read again.
+The two most recent small records are cached in memory; a large one is read again for each request.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from waggle.runtime.replay import UNSEEN, view_of
 from waggle.view.library import cut
 
 MAX_FILE = 64 << 20
-"""Bytes of a record that is shown."""
+"""Largest record that is shown, in bytes."""
 MAX_HELD = 4 << 20
-"""Bytes of a record that is held in memory as a whole."""
+"""Largest record that is held whole in memory, in bytes."""
 MAX_RAW = 20_000
-"""Characters that are shown of a decode, a slot or a prompt."""
+"""Characters shown of a decode, a slot or a prompt."""
 
 
 @lru_cache(maxsize=2)
@@ -48,24 +48,24 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 
 def small(path: Path) -> bool:
-    """Whether a record is held in memory as a whole.
+    """Return whether a record is small enough to be held whole in memory.
 
     Raises:
-        RecordError: for a file that is not there, or too large to be shown.
+        RecordError: if the file is missing or too large to be shown.
     """
     return _stamp(path)[1] <= MAX_HELD
 
 
 def whole(path: Path) -> EpisodeRecord:
-    """Return the record of a small file, kept for the next question."""
+    """Return the record of a small file, cached for the next request."""
     return _held(path, _stamp(path))
 
 
 def updates(path: Path, round: int, agent: int | None = None) -> list[dict[str, Any]]:
-    """Return the decisions of a round, or the one of an agent, as a person reads them.
+    """Return all decisions of a round, or only that of one agent, in readable form.
 
     Raises:
-        RecordError: for a round that is not there, or as `document`.
+        RecordError: if the round does not exist, or for the reasons of `episode.document`.
     """
     if small(path):
         record = whole(path)
@@ -84,7 +84,7 @@ def updates(path: Path, round: int, agent: int | None = None) -> list[dict[str, 
 
 
 def readable(header: Header, entry: RoundRecord, agent: int | None) -> list[dict[str, Any]]:
-    """Return the decisions of a round, or the one of an agent, as a person reads them."""
+    """Return all decisions of a round, or only that of one agent, in readable form."""
     return [_update(header, u) for u in entry.updates if agent in (None, u.node)]
 
 
@@ -104,7 +104,7 @@ def _update(header: Header, update: UpdateRecord) -> dict[str, Any]:
         slots = _pairs(show.slots(view))
     except (ValueError, RecursionError, msgspec.MsgspecError, WaggleError):
         return found | {"saw": [("view", "cannot be read")]}
-    last = len(slots) - 2  # behind the traces stand commitment and budget
+    last = len(slots) - 2  # the traces are followed by commitment and budget
     first = last - len(view.traces)
     found["saw"] = slots[:first] + slots[last:]
     found["traces"] = [

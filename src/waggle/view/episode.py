@@ -1,8 +1,8 @@
-"""A record as the page plays it: one document for the whole episode.
+"""A record as the JSON document that the page plays, one per episode.
 
-The document holds who changed what it holds, who wrote to whom and the curves, in numbers; claims
-are named once. It grows round by round, so that an episode can be followed while it is played. Of a
-record only the fields that it needs are decoded, one line at a time.
+The document holds each agent's changes of claim and action, the messages and the curves, all as
+numbers; each claim's name is listed once. It grows round by round, so that a running episode can be
+followed. Records are decoded line by line, and only the fields that the document needs.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from waggle.view.scene import Edge, scene
 
 MAX_AGENTS = 20_000
 MAX_CELLS = 4_000_000
-"""Agents times rounds that a page holds."""
+"""Largest product of agents and rounds that a page holds."""
 MAX_MESSAGES = 300_000
-"""Messages that a page animates; an episode with more shows its agents alone."""
+"""Messages that a page animates; an episode with more is shown without messages."""
 MAX_WORDS = 5_000
-"""Claims, or actions, of one episode that are told apart."""
+"""Claims, and likewise actions, of one episode that get their own number."""
 MAX_HANDLES = 20_000
-"""Handles whose contact a page knows."""
+"""Handles whose contact is sent to the page."""
 OTHER = "(another)"
 
 
@@ -55,7 +55,7 @@ class _Write(msgspec.Struct, gc=False):
 
 
 class _Update(msgspec.Struct, gc=False):
-    """The fields of a local update that a picture needs; views and texts are skipped."""
+    """The fields of a local update that the page needs; views and texts are skipped."""
 
     node: int
     decision: _Decision
@@ -66,7 +66,7 @@ class _Update(msgspec.Struct, gc=False):
 
 
 class Round(msgspec.Struct, tag="round", tag_field="kind"):
-    """The fields of a round that a picture needs."""
+    """The fields of a round that the page needs."""
 
     round: int
     updates: tuple[_Update, ...]
@@ -83,7 +83,7 @@ _decoder: msgspec.json.Decoder[Header | Round | Footer] = msgspec.json.Decoder(
 
 
 class _Words:
-    """Words of an episode, numbered as they come; with the word that every agent has now."""
+    """The words of an episode, numbered in order of appearance, and each agent's current word."""
 
     def __init__(self, n: int) -> None:
         self.numbers: dict[str, int] = {OTHER: 0}
@@ -101,13 +101,13 @@ class _Words:
 
 
 class Document:
-    """An episode as the page plays it, taken in round by round."""
+    """An episode as the page plays it, built round by round."""
 
     def __init__(self, name: str, header: Header) -> None:
-        """Start with the header of a record; `name` is for messages.
+        """Start with the header of a record; `name` appears in error messages.
 
         Raises:
-            RecordError: for a swarm that is too large to be shown.
+            RecordError: if the swarm is empty or too large to be shown.
         """
         self.n = header.case.n
         if not 0 < self.n <= MAX_AGENTS:
@@ -120,13 +120,13 @@ class Document:
         self._aliases = Aliases(header.case.seed, header.salt)
         self._messages = 0
         self._known = [(0, 0, 0)]
-        """Claims, actions and handles that were known before every round."""
+        """Numbers of claims, actions and handles known before each round."""
 
     def add(self, entry: Round) -> None:
-        """Take in the next round.
+        """Add the next round.
 
         Raises:
-            RecordError: for a round that is out of order, too many, or names agents out of range.
+            RecordError: if the round is out of order, one too many, or names agents out of range.
         """
         if (len(self.rounds) + 1) * self.n > MAX_CELLS or entry.round != len(self.rounds):
             raise RecordError(f"{self.name} has too many rounds, or some are out of order")
@@ -141,10 +141,10 @@ class Document:
         self._known.append((len(known[0]), len(known[1]), len(known[2])))
 
     def since(self, start: int) -> dict[str, Any]:
-        """Return the rounds from one on, with the words and contacts that came with them."""
+        """Return the rounds from `start` on, with the words and contacts that are new in them."""
         claims, actions, handles = self._known[min(start, len(self.rounds))]
         names = self._claims.since(claims)
-        # Of two claims with one draw the first has the alias, so all are named in their order.
+        # If two claims draw the same alias, the first one gets it: name all claims in order.
         aliases = [self._aliases.alias(claim) for claim in self._claims.numbers]
         return {
             "claims": [cut(claim) for claim in names],
@@ -160,7 +160,7 @@ class Document:
         }
 
     def facts(self, scores: list[str]) -> dict[str, Any]:
-        """Return what the header says, with the names of the scores."""
+        """Return the facts of the header, with the names of the scores."""
         header = self.header
         return {
             "task": cut(task_of(header)), "law": cut(header.law), "n": self.n,
@@ -170,7 +170,7 @@ class Document:
         }  # fmt: skip
 
     def _round(self, entry: Round) -> dict[str, Any]:
-        """Return one round: changes of what is held, messages, reopenings, absences, curves."""
+        """Return one round: changed claims and actions, messages, reopenings, absences, curves."""
         n, number = self.n, self._claims.number
         held, acted, reopened = [], [], []
         claims, actions = self._claims.now, self._actions.now
@@ -217,7 +217,7 @@ class Document:
         }  # fmt: skip
 
     def _meet(self, entry: Round) -> None:
-        """Note which contact an agent's handle is, where a write says so; -1 where two differ."""
+        """Map agents' handles to contacts, from writes with one receiver; -1 if two disagree."""
         handles, n = self._handles, self.n
         for update in entry.updates if len(handles) < MAX_HANDLES else ():
             for deposit, write in zip(update.decision.deposits, update.writes, strict=False):
@@ -231,7 +231,7 @@ def document(path: Path) -> dict[str, Any]:
     """Return the whole episode as the page plays it.
 
     Raises:
-        RecordError: for a file that is no record, was cut, or is too large to be shown.
+        RecordError: if the file is not a record, is truncated, or is too large to be shown.
     """
     is_small = small(path)
     made: Document | None = None

@@ -1,7 +1,7 @@
-"""The viewer as files: a page that opens from a disk or any web server, with its records beside it.
+"""The viewer as files: a page with its records, opened from disk or served by any web server.
 
 Browsers load no modules from `file://`, so the modules of the page become one plain script, and
-every piece of data a script that hands itself over when the page asks for it.
+every piece of data becomes a script that the page loads when it needs the data.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from waggle.view.app import static
 from waggle.view.library import PAGE, Library
 
 MAX_RUNS = 50
-"""Records of one export."""
+"""Largest number of records in one export."""
 MODULES = ("dom.js", "source.js", "model.js", "stage.js", "curves.js", "agent.js", "player.js",
            "library.js", "main.js")  # fmt: skip
 """The modules of the page, each after those it imports."""
@@ -35,11 +35,11 @@ def bundle(pages: dict[str, str]) -> str:
 
 
 def export(library: Library, folder: Path) -> int:
-    """Write the viewer with all records of a library into a folder, and return their number.
+    """Write the viewer with all records of a library into a folder and return their number.
 
     Raises:
-        ConfigError: for a folder that is not empty, or more records than one export takes.
-        RecordError: for a record that cannot be shown.
+        ConfigError: if the folder is not empty, or there are more than `MAX_RUNS` records.
+        RecordError: if a record cannot be shown.
     """
     names, folder = library.names, folder.absolute()
     if len(names) > MAX_RUNS:
@@ -56,7 +56,7 @@ def export(library: Library, folder: Path) -> int:
 
 
 def write(library: Library, folder: Path, *, whole: bool = True) -> None:
-    """Write the files of the page, whole, or without the decisions of the agents."""
+    """Write the files of the page; without the agents' decisions if `whole` is False."""
     names, pages, data = library.names, static(), folder / "data"
     data.mkdir(parents=True)
     for number, name in enumerate(names):

@@ -1,9 +1,8 @@
-"""An episode as a moving picture: frames of the viewer's own page, taken in a headless browser.
+"""An episode as an animated image: screenshots of the viewer's page in a headless browser.
 
-The viewer draws on a canvas of the browser, so that the browser is the one place with its drawing
-code: what is seen in the picture is what the viewer shows, on all substrates. It takes Chromium or
-Chrome on this machine; without one there is no picture, and one line says so. Pillow packs frames,
-as GIF, animated PNG or WebP by the ending of the file.
+The drawing code of the viewer runs in the browser only, so the frames show exactly what the viewer
+shows, for all substrates. Chromium or Chrome must be installed on this machine; otherwise a
+one-line error says so. Pillow packs the frames as GIF, animated PNG or WebP, by the file suffix.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 KINDS = (".gif", ".png", ".webp")
-"""Endings of files that can be written."""
+"""Supported file suffixes."""
 MAX_FRAMES = 160
 MAX_BYTES = 8 << 20
-"""Bytes of a picture; one that would be larger loses every second frame."""
+"""Largest file in bytes; a larger animation loses every second frame until it fits."""
 SMALLEST, WIDEST = 320, 1600
-"""Pixels of the width."""
+"""Bounds of the width in pixels."""
 _SMOOTH = 6
-"""Pictures of a round, where the episode is short enough."""
+"""Frames per round if the episode is short enough."""
 _SECOND = 1000
 _PACE, _PAUSE, _END = 600, 900, 2500
-"""Milliseconds of a round, of the injection, and of the last picture."""
+"""Milliseconds of a round, of the frame of the injection, and of the last frame."""
 _COLOURS = 256
 _FLAT = 0.58
-"""Height of the swarm, as a part of the width."""
+"""Height of the swarm as a fraction of the width."""
 _ONLY = (
     ".back, .controls, .panel, .track select, figcaption b { display: none !important }"
     "body { background: var(--card) } main { padding: 6px 12px }"
@@ -46,15 +45,16 @@ _ONLY = (
     ".curves { grid-template-columns: repeat(2, minmax(0, 1fr)) }"
     ".curves figure:nth-child(n + 3) { display: none } ::-webkit-scrollbar { display: none }"
 )
-"""What the page shows for a picture: title, swarm, state, legend and the first two curves."""
+"""Style sheet that leaves only title, swarm, state, legend and the first two curves visible."""
 
 
 def animate(record: Path, out: Path, *, width: int = 720, dark: bool = False) -> int:
-    """Write the moving picture of a record, and return how many frames it has.
+    """Write the animation of a record and return its number of frames.
 
     Raises:
-        ConfigError: for another ending, a width out of bounds, or a missing program or library.
-        RecordError: for a record that the viewer does not show.
+        ConfigError: for an unsupported suffix, a width out of bounds, a folder of records, or a
+            missing browser or library.
+        RecordError: if the viewer cannot show the record.
     """
     if out.suffix not in KINDS:
         raise ConfigError(f"a moving picture ends in {', '.join(KINDS)}, not {out.name!r}")
@@ -75,7 +75,7 @@ def animate(record: Path, out: Path, *, width: int = 720, dark: bool = False) ->
 
 
 def _frames(library: Library, width: int, dark: bool) -> Iterator[tuple[Image, int]]:
-    """Yield the pictures of an episode, each with the milliseconds that it is seen."""
+    """Yield the frames of an episode, each with its duration in milliseconds."""
     try:
         from PIL import Image
     except ImportError:
@@ -84,7 +84,7 @@ def _frames(library: Library, width: int, dark: bool) -> Iterator[tuple[Image, i
         ) from None
     from waggle.view.chromium import Chromium
 
-    # A browser that was told to end may still write to its profile.
+    # A terminated browser may still write to its profile.
     with tempfile.TemporaryDirectory(prefix="waggle-gif-", ignore_cleanup_errors=True) as own:
         page = Path(own) / "page"
         write(library, page, whole=False)
@@ -114,10 +114,10 @@ def _frames(library: Library, width: int, dark: bool) -> Iterator[tuple[Image, i
 
 
 def schedule(length: int, injection: int) -> list[tuple[float, int]]:
-    """Return the moments of an episode that are taken, in rounds, and how long each is seen.
+    """Return the time of each frame in rounds, and its duration in milliseconds.
 
-    Short episodes are smooth and take their time; of long ones every second round, or fewer, is
-    taken, so that the picture stays within its bounds.
+    Short episodes get several frames per round and a slower pace; long ones skip rounds, so that
+    the number of frames stays bounded.
     """
     smooth = max(1, min(_SMOOTH, MAX_FRAMES // length))
     stride = -(-length // MAX_FRAMES)
@@ -132,14 +132,14 @@ def schedule(length: int, injection: int) -> list[tuple[float, int]]:
 
 
 def _thinned(images: Sequence[Image], times: Sequence[int]) -> tuple[list[Image], list[int]]:
-    """Leave out every second picture but the last; the others are seen for as long."""
+    """Drop every second frame except the last; the total duration stays the same."""
     kept = [*range(0, len(images) - 1, 2), len(images) - 1]
     ends = [*kept[1:], len(images)]
     return [images[k] for k in kept], [sum(times[a:b]) for a, b in zip(kept, ends, strict=True)]
 
 
 def _packed(images: Sequence[Image], times: Sequence[int], kind: str) -> bytes:
-    """Return pictures as one file; a GIF has one palette for all, so that nothing flickers."""
+    """Return the frames as one file; a GIF uses one palette for all frames to avoid flicker."""
     from PIL import Image
 
     more: dict[str, Any] = {"lossless": True} if kind == ".webp" else {}

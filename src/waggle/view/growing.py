@@ -1,8 +1,7 @@
-"""Records that are being played: read as far as they go, again and again.
+"""Records of running episodes, read incrementally while they grow.
 
-`LiveRecords` keeps the two records that pages asked for last. It holds each as the document that
-the page plays, with the places of its rounds in the file; views and prompts are read when asked
-for.
+`LiveRecords` caches the two records that were requested last, each as the document that the page
+plays, with the offsets of its rounds in the file; views and prompts are read on request.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from waggle.view.episode import Document, Round
 from waggle.view.scene import scene
 
 MAX_HELD = 2
-"""Growing records that are held at a time."""
+"""Growing records that are held in memory."""
 MAX_STEP = 32 << 20
-"""Bytes that are read for one answer; the rest comes with the next."""
+"""Bytes read for one response; the rest is read for the next ones."""
 _decoder: msgspec.json.Decoder[Header | Round | Footer | Place] = msgspec.json.Decoder(
     Header | Round | Footer | Place
 )
@@ -37,21 +36,21 @@ Answer = TypeVar("Answer")
 
 
 class LiveRecord:
-    """One record that is being played."""
+    """The record of one running episode."""
 
     def __init__(self, path: Path) -> None:
-        """Begin with nothing read."""
+        """Open the record without reading any of it."""
         self._path = path
         self._inode = os.stat(path).st_ino
         self._end = 0
         self._rounds: list[tuple[int, int]] = []
-        """Offset and length of the line of every round."""
+        """Offset and length of each round's line."""
         self._places: list[Place] = []
         self._made: Document | None = None
         self._scene: dict[str, Any] = {}
 
     def replaced(self) -> bool:
-        """Whether the file is another than before: its episode was started again."""
+        """Return whether the file was replaced because its episode was restarted."""
         now = os.stat(self._path)
         return now.st_ino != self._inode or now.st_size < self._end
 
@@ -82,7 +81,7 @@ class LiveRecord:
             self._rounds.append((self._end, len(line)))
 
     def document(self) -> dict[str, Any]:
-        """Return the episode as far as it went."""
+        """Return the episode up to its latest round."""
         rounds, made = self.since(0), self._made
         if rounds is None or made is None or not made.rounds:
             return {"live": True, "rounds": []}
@@ -91,9 +90,9 @@ class LiveRecord:
         return {**made.facts(names), **rounds, "scene": drawn | self._maps(0)}
 
     def since(self, start: int) -> dict[str, Any] | None:
-        """Return the rounds from one on, to the end that the file has now.
+        """Return the rounds from `start` to the current end of the file.
 
-        None if there are fewer: the episode was started again, and so must the page.
+        None if there are fewer rounds: the episode was restarted, and the page must reload it.
         """
         self._read()
         if start > len(self._rounds) or self._made is None:
@@ -103,15 +102,15 @@ class LiveRecord:
     def _maps(self, start: int) -> dict[str, Any]:
         if not self._places:
             return {}
-        # A map is written before its round, and one may have no round yet.
+        # A map is written before its round, so the last one may have no round yet.
         places = self._places[start : len(self._rounds)]
         return {"maps": [p.map for p in places], "cells": [p.cells for p in places]}
 
     def update(self, round: int, agent: int) -> list[dict[str, Any]]:
-        """Return the decision of an agent as a person reads it.
+        """Return the decision of an agent in readable form.
 
         Raises:
-            RecordError: for a round that is not there yet, or that cannot be read.
+            RecordError: if the round does not exist yet or cannot be read.
         """
         if self._made is None or not 0 <= round < len(self._rounds):
             raise RecordError(f"there is no round {round} yet")
@@ -127,14 +126,14 @@ class LiveRecord:
 
 
 class LiveRecords:
-    """The growing records that pages look at."""
+    """A cache of the growing records that pages are showing."""
 
     def __init__(self) -> None:
         self._held: OrderedDict[Path, LiveRecord] = OrderedDict()
         self._lock = Lock()
 
     def ask(self, path: Path, question: Callable[[LiveRecord], Answer]) -> Answer | None:
-        """Ask a growing record; None if it has ended in this moment."""
+        """Apply a callable to a growing record; return None if its file has just been finished."""
         with self._lock:
             try:
                 return question(self._found(path))

@@ -1,7 +1,7 @@
-"""A folder of records: which there are, what each is, and the file behind a name, if it is inside.
+"""A folder of records: the list of records, a summary of each, and the file for a listed name.
 
-The list is read in pages, so that a folder of a thousand runs opens at once and costs one page of
-memory at a time. Of a record it reads the first and the last line only.
+The list is read in pages, so that a folder of a thousand runs opens at once and only one page is
+in memory. Only the first and the last line of a record are decoded.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from waggle.runtime.live import record_of
 from waggle.runtime.records import SUFFIX, entries, unfolded
 
 MAX_RUNS = 5_000
-"""Records of a folder that are listed."""
+"""Largest number of records that are listed."""
 PAGE = 50
-"""Records of one page of the list."""
+"""Records per page of the list."""
 MAX_TEXT = 120
-"""Characters of a name."""
+"""Longest name in characters."""
 _TAIL = 1 << 16
-"""Bytes at the end of a record among which its footer is looked for."""
+"""Bytes at the end of a record in which its footer is searched."""
 _UNFOLDED = 256 << 20
-"""Bytes that a record may unfold to while its footer is looked for."""
+"""Bytes that a record may decompress to while its footer is searched."""
 MAX_GROWING = 100
-"""Records being played that are listed."""
+"""Largest number of records of running episodes that are listed."""
 _header = msgspec.json.Decoder(Header)
 _footer = msgspec.json.Decoder(Footer)
 
 
 def cut(text: str, most: int = MAX_TEXT) -> str:
-    """Return a text of a record with a bound on its length."""
+    """Return a text, truncated to at most `most` characters."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 class Library:
-    """The records below one folder, or one record alone; it is looked through again when asked."""
+    """The records below a folder, which is rescanned on every request, or a single record."""
 
     def __init__(self, place: Path, *, empty: bool = False) -> None:
-        """Take a folder or a record file; `empty` is a folder that is about to be filled.
+        """Open a folder or a record file; `empty` allows a folder without records.
 
         Raises:
-            ConfigError: if there is none.
+            ConfigError: if the place does not exist, or holds no record and `empty` is False.
         """
         if not place.exists():
             raise ConfigError(f"there is no {place}; name a record or a folder of records")
@@ -62,7 +62,7 @@ class Library:
             )
 
     def refresh(self) -> None:
-        """Look for records that are new; they come behind those that are known."""
+        """Append new records to the list, after those already in it."""
         if self._alone:
             return
         known, found, growing = set(self.names), list[str](), dict[str, Path]()
@@ -80,7 +80,7 @@ class Library:
         self._growing = growing
 
     def growing(self, name: str) -> Path | None:
-        """Return the file of a record that is being played, if it is."""
+        """Return the file of a record whose episode is still running, else None."""
         path = self._growing.get(name)
         return path if path is not None and path.is_file() and not path.is_symlink() else None
 
@@ -88,22 +88,22 @@ class Library:
         """Return the file of a listed record.
 
         Raises:
-            RecordError: for a name that is not listed, a link that leads out of the folder, or what
-                is no file.
+            RecordError: if the name is not listed, is a link out of the folder, or is not a regular
+                file.
         """
         if name not in self.names:
-            self.refresh()  # it may have come since
+            self.refresh()  # it may be new
         if name not in self.names:
             raise RecordError("there is no such record in this folder; reload the page")
         path = (self.root / name).resolve()
         if not self._alone and not path.is_relative_to(self.root):
             raise RecordError("the record is a link out of its folder; name its own folder")
-        if path.exists() and not path.is_file():  # a pipe would be waited for
+        if path.exists() and not path.is_file():  # reading a pipe would block
             raise RecordError("the record is no file; remove it from the folder")
         return path
 
     def page(self, start: int) -> dict[str, Any]:
-        """Return one page of the list, how many records there are, and those being played."""
+        """Return one page of the list, the number of records, and those of running episodes."""
         self.refresh()
         names = self.names[max(0, start) :][:PAGE]
         live = [row for name in sorted(self._growing) if (row := self._live_row(name))]
@@ -129,7 +129,7 @@ class Library:
         }  # fmt: skip
 
     def _live_row(self, name: str) -> dict[str, Any] | None:
-        """Return what the header of a growing record says, if it is written and still there."""
+        """Return the row of a growing record, or None if its header is missing or unreadable."""
         path = self.growing(name)
         if path is None or not _is_text(name):
             return None
@@ -142,7 +142,7 @@ class Library:
 
 
 def _is_text(name: str) -> bool:
-    """Whether a page can hold the name of a file: systems allow any bytes."""
+    """Return whether a file name is valid UTF-8 text; file systems allow any bytes."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -159,7 +159,7 @@ def _case(name: str, header: Header) -> dict[str, Any]:
 
 
 def task_of(header: Header) -> str:
-    """Return the name of the recorded task, with its substrate where that is another word."""
+    """Return the name of the recorded task, prefixed by its substrate if the two differ."""
     case = header.case
     return case.task if case.task == case.substrate else f"{case.substrate}/{case.task}"
 
@@ -168,7 +168,7 @@ def last(path: Path) -> Footer:
     """Return the footer of a record without decoding its rounds.
 
     Raises:
-        RecordError: if it has none, or unfolds to more than a list should wait for.
+        RecordError: if it has no footer, or decompresses to more than `_UNFOLDED` bytes.
     """
     tail, size = b"", 0
     try:

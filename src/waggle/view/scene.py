@@ -1,8 +1,8 @@
-"""Where the agents of a record stand: a map that its world draws, or a graph of who meets whom.
+"""The positions of the agents of a record: a map drawn by its world, or a graph of contacts.
 
-A world with a method `places` (row and column of every node) is played again to draw its map. Every
-other gives its contacts at the start; a case that cannot be opened here is drawn from the messages
-in its record. Large swarms are a spiral of dots: their picture is the density of claims.
+A world with a method `places` (row and column of every node) is replayed to draw its map. For any
+other world, the graph has its initial contacts as edges; for a case that cannot be opened here, the
+messages in its record. Large swarms are a spiral of dots, which shows the density of claims.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from waggle.runtime.replay import replay
 from waggle.view.decisions import whole
 
 MAX_DRAWN = 400
-"""Agents of which a graph is laid out; more stand on a spiral."""
+"""Largest swarm whose graph is laid out; a larger one is drawn as a spiral."""
 MAX_REPLAYED = 40_000
-"""Local updates that are played again for a map."""
+"""Largest number of local updates that are replayed for a map."""
 MAX_EDGES = 20_000
 Edge = tuple[int, int]
 _NO_WORLD = (WaggleError, msgspec.MsgspecError, LookupError, ValueError, TypeError)
@@ -35,13 +35,13 @@ _NO_WORLD = (WaggleError, msgspec.MsgspecError, LookupError, ValueError, TypeErr
 def scene(
     header: Header, n: int, met: Collection[Edge], path: Path | None = None
 ) -> dict[str, Any]:
-    """Return the picture of a swarm of n.
+    """Return the scene of a swarm: its map, or its graph and layout.
 
     Args:
-        header: what was run.
-        n: how many agents there are.
-        met: pairs that exchanged a message, the smaller number first.
-        path: the record's file, or None where it is too large to be played again.
+        header: the header of the record.
+        n: number of agents.
+        met: pairs of agents that exchanged a message, the smaller number first.
+        path: the record's file, or None if it is too large to be replayed.
     """
     edges: Collection[Edge] = met
     if n <= MAX_DRAWN:
@@ -54,13 +54,13 @@ def scene(
                 pairs = ((i, int(j)) for i in range(n) for j in world.neighbours(i))
                 edges = {(min(pair), max(pair)) for pair in pairs}
         except _NO_WORLD:
-            pass  # the messages of the record are a picture, too
+            pass  # fall back to the messages of the record
     shown = sorted(edges)[:MAX_EDGES] if n <= MAX_DRAWN else []
     return {"kind": "graph", "edges": shown, "xy": _layout(n, shown) if n <= MAX_DRAWN else None}
 
 
 def _map(record: EpisodeRecord, world: World) -> dict[str, Any] | None:
-    """Play a record again and keep the map and the cell of every agent after every round."""
+    """Replay a record and return the map and every agent's cell after each round."""
     if sum(len(entry.updates) for entry in record.rounds) > MAX_REPLAYED:
         return None
     maps: list[list[str]] = []
@@ -78,7 +78,7 @@ def _map(record: EpisodeRecord, world: World) -> dict[str, Any] | None:
 
 
 def _layout(n: int, edges: Collection[Edge]) -> list[tuple[float, float]]:
-    """Return places in the unit square, near for those that meet."""
+    """Return positions in the unit square, with neighbours close to each other."""
     graph: nx.Graph[int] = nx.Graph()
     graph.add_nodes_from(range(n))
     graph.add_edges_from(edges)

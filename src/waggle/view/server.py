@@ -1,4 +1,4 @@
-"""The viewer as a server of this machine: until Ctrl-C, or beside what is being played."""
+"""The viewer's server on this machine, in the foreground or in a thread beside an episode."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from waggle.view.app import HOST, app
 from waggle.view.library import Library
 
 PORT = 8010
-"""The port of the page; beside a run any other one, if this is taken."""
+"""The port of the page; `BackgroundViewer` takes any free port if this one is in use."""
 
 
 def server(library: Library, port: int) -> uvicorn.Server:
-    """Return the server of a library."""
+    """Return a server for a library."""
     meters = Meters()
     config = uvicorn.Config(
         app(library, meters), host=HOST, port=port, log_level="error", ws="none", backlog=128,
@@ -30,10 +30,10 @@ def server(library: Library, port: int) -> uvicorn.Server:
 
 
 class BackgroundViewer:
-    """The viewer of a folder in a thread, while this process plays into the folder."""
+    """A viewer thread for a folder into which this process writes records."""
 
     def __init__(self, folder: Path) -> None:
-        """Start it; the folder is made if needed."""
+        """Start the server; create the folder if needed."""
         folder.mkdir(parents=True, exist_ok=True)
         self._socket = _listen()
         self.address = f"http://{HOST}:{self._socket.getsockname()[1]}/"
@@ -44,7 +44,7 @@ class BackgroundViewer:
         self._thread.start()
 
     def stay(self) -> None:
-        """Go on until Ctrl-C."""
+        """Keep serving until Ctrl-C."""
         try:
             while self._thread.is_alive():
                 time.sleep(0.2)
@@ -52,7 +52,7 @@ class BackgroundViewer:
             self.stop()
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the server."""
         self._server.should_exit = True
         self._thread.join()
         self._socket.close()
@@ -60,12 +60,12 @@ class BackgroundViewer:
 
 def _listen() -> socket.socket:
     for port in (PORT, 0):
-        # With the protocol by name asyncio sends every answer at once (TCP_NODELAY).
+        # asyncio sets TCP_NODELAY only on a socket whose protocol is given explicitly.
         made = socket.socket(proto=socket.IPPROTO_TCP)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             made.bind((HOST, port))
-            made.listen(128)  # A page that is asked for before the thread runs waits, not fails.
+            made.listen(128)  # Requests before the thread runs wait instead of failing.
             return made
         except OSError:
             made.close()

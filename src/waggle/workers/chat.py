@@ -1,10 +1,10 @@
 """A private worker behind a chat endpoint, with a prompt template.
 
-It has the options of the law `chat` and goes through the same client: OpenAI's and Anthropic's
-protocols, one deadline for a question, retries, limits. The prompt is a template in which `{task}`,
-`{goal}`, `{actions}`, `{state}` and `{delivered}` stand for parts of the question. A reply may be
-the answer itself or a JSON object with the key `answer`. An endpoint that does not answer its first
-question is an error; one that fails later costs its node the refresh.
+It has the options of the law `chat` and uses the same client: OpenAI's and Anthropic's protocols,
+one deadline per question, retries, limits. The prompt is a template in which `{task}`, `{goal}`,
+`{actions}`, `{state}` and `{delivered}` are replaced by parts of the question. A reply may be the
+answer itself or a JSON object with the key `answer`. An endpoint that does not answer its first
+question is an error; a later failure costs its node the refresh.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ Task: {goal}
 Delivered: {delivered}
 
 Reply with a JSON object that has one key, "answer"."""
-"""The prompt where none is given."""
+"""The default prompt."""
 _PART = re.compile(r"\{(task|goal|actions|state|delivered)\}")
 _FENCE = re.compile(r"^```\w*\n(.*?)\n?```$", re.S)
 _NOT_OURS = ("seed", "cache", "max_failed")
-"""Options of the law that mean nothing for a worker, or that every worker has."""
+"""Options of the law that do not apply to a worker, or that every worker has."""
 
 
 class ChatWorker:
     """A model behind an OpenAI-compatible or Anthropic endpoint.
 
     Args:
-        template: file of the prompt; the package's own if empty.
+        template: file of the prompt; the default prompt if empty.
         options: those of the law `chat`.
     """
 
@@ -57,11 +57,11 @@ class ChatWorker:
             raise _of_worker(error) from None
 
     def __call__(self, work: Work) -> Answer:
-        """Ask for one node."""
+        """Answer the question of one node."""
         return self.together([work])[0]
 
     def together(self, works: Sequence[Work]) -> list[Answer]:
-        """Ask for all nodes of an update at once.
+        """Answer the questions of all nodes of an update in one call.
 
         Raises:
             EndpointError: if the endpoint does not answer its first question.
@@ -88,12 +88,12 @@ ChatWorker.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
 
 
 def _of_worker(error: Any) -> Any:
-    """Return an error of the law in terms of the worker's options."""
+    """Return an error of the law, reworded for the worker's options."""
     return type(error)(str(error).replace("--law.", "--worker."))
 
 
 def prompt(template: str, work: Work) -> str:
-    """Return a template with the parts of a question in it."""
+    """Return a template with its placeholders replaced by the parts of a question."""
     legal = f"Answer with one of: {', '.join(work.actions)}\n" if work.actions else ""
     parts = {
         "task": work.task, "goal": work.goal, "actions": legal, "state": _json(work.state),
@@ -103,7 +103,7 @@ def prompt(template: str, work: Work) -> str:
 
 
 def answer_of(text: str) -> Json:
-    """Return the answer in a reply: its key `answer`, else the whole of it; None if it is blank."""
+    """Return the answer in a reply: its key `answer`, else the whole reply; None if it is blank."""
     plain = text.strip()
     if fenced := _FENCE.match(plain):
         plain = fenced[1].strip()

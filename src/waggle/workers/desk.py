@@ -1,10 +1,10 @@
-"""The desk: asks one worker many questions, in turn, in threads or in one event loop.
+"""The desk: asks one worker many questions, sequentially, in threads or in one event loop.
 
-Answers may be kept on disk by content: the worker, its options and the question name an answer, so
-a question is asked once, whoever asks it. A cached answer counts as the call that it saves, so of a
-record only the money paid depends on what lay in the cache. Invariant: `answer` never raises for
-what a worker did; a fault is an answer without a value, and with one failure where the call itself
-failed. Only an endpoint that is dead from the start is an error.
+Answers may be cached on disk by content: the worker, its options and the question form the key, so
+a question is asked once, whichever node asks. A cached answer counts as the call that it saves,
+so only the money paid for a record depends on the cache. Invariant: `answer` never raises because
+of a worker's fault; a fault is an answer without a value, with one failure if the call itself
+failed. Only an endpoint that fails from the start is an error.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _LOG = logging.getLogger(__name__)
 
 
 class WorkerDesk:
-    """Where the nodes of a swarm ask their workers.
+    """The interface through which the nodes of a swarm call a worker.
 
     Args:
-        worker: the callable; async ones are awaited together, and one that has a method
-            `together(works)` is given all of them at once.
-        about: name and options, as records keep them.
-        identity: what tells its answers from those of another worker in the cache.
+        worker: the callable; async calls are awaited together, and a worker with a method
+            `together(works)` gets all questions in one call.
+        about: name and options, as stored in records.
+        identity: distinguishes its answers from those of other workers in the cache.
         cache: SQLite file of answers; empty for none.
     """
 
@@ -57,7 +57,7 @@ class WorkerDesk:
         questions = [work.question() for work in works]
         keys = [self._key(work, text) for work, text in zip(works, questions, strict=True)]
         found = [self._find(key) for key in keys]
-        # A question that several nodes ask at once is asked once where answers are kept.
+        # With a cache, a question that several nodes ask together is asked once.
         todo: dict[str, int] = {}
         for place, answer in enumerate(found):
             if answer is None:
@@ -75,14 +75,14 @@ class WorkerDesk:
         ]
 
     def _ask(self, works: Sequence[Work]) -> list[Any]:
-        """Return what the worker returned for each, or the exception that it raised."""
+        """Return the worker's result for each question, or the exception that it raised."""
         if not works:
             return []
         together = getattr(self._worker, "together", None)
         if together is not None:
             return self._all(together, works)
         if self._waits:
-            # In a thread of its own: the caller may be a notebook, which has a loop already.
+            # In a separate thread: the caller may be a notebook, which already runs an event loop.
             with ThreadPoolExecutor(1) as pool:
                 return pool.submit(asyncio.run, self._gather(works)).result()
         if self._threads > 1:
@@ -91,7 +91,7 @@ class WorkerDesk:
         return [self._one(work) for work in works]
 
     def _all(self, together: Callable[[Sequence[Work]], Any], works: Sequence[Work]) -> list[Any]:
-        """Ask for all at once; what fails, or gives another number of answers, fails for all."""
+        """Ask all questions in one call; an error or a wrong number of answers fails them all."""
         try:
             found = list(together(works))
             if len(found) == len(works):
@@ -122,7 +122,7 @@ class WorkerDesk:
         return await asyncio.gather(*map(one, works))
 
     def _checked(self, value: Any, question: bytes) -> Answer:
-        """Return an answer with its cost; what is no bounded JSON is no answer."""
+        """Return an answer with its cost; a value that is not bounded JSON is replaced by None."""
         cost = Usage(calls=1, input_tokens=tokens(question))
         if isinstance(value, FAULTS):
             self._warn(value)
@@ -131,7 +131,7 @@ class WorkerDesk:
             cost, value = msgspec.structs.replace(value.usage, calls=1), value.value
         try:
             text = msgspec.json.encode(value)
-            value = msgspec.json.decode(text)  # what a record or the cache will say that it was
+            value = msgspec.json.decode(text)  # the value as a record or the cache will return it
         except (TypeError, ValueError, OverflowError, RecursionError):
             return Answer(None, cost)
         if len(text) > MAX_ANSWER:
@@ -141,7 +141,7 @@ class WorkerDesk:
         return Answer(value, cost)
 
     def _warn(self, error: BaseException) -> None:
-        """Log the first fault: a worker that is wrong is wrong every time."""
+        """Log only the first fault, since a broken worker fails every time."""
         if not self._warned:
             self._warned = True
             _LOG.warning(

@@ -1,12 +1,12 @@
-"""From a name to a staff: `native`, `slips`, `chat`, or a callable of a Python file.
+"""Build a staff from a worker's name: `native`, `slips`, `chat`, or a callable of a Python file.
 
     staff = hire("extract.py:extract", schedule="reuse", cache="answers.sqlite")
     play(world, law, case, staff=staff)
 
-A class is made with its options and then called; a function is the worker itself. An option that a
-class lists in the tuple `files` names a file, which counts with its content. Invariant: a desk is
-made once per process for each code and options, so that what it learns about an endpoint is shared
-by episodes, and a staff is made for every episode.
+A class is instantiated with its options and then called; a function is the worker itself. An option
+that a class lists in the tuple `files` names a file, whose content is part of the identity of a
+worker. Invariant: a desk is created once per process for each code and options, so that episodes
+share its knowledge of an endpoint, and a staff is created for every episode.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ BUILT_IN: Mapping[str, str] = {
 
 
 class WorkerTarget(NamedTuple):
-    """A worker's target and what its code is."""
+    """A worker's callable and the digest of its code."""
 
     target: Callable[..., Any]
     code: str
-    """Changes when the code of a file changes, so that its cached answers are not used then."""
+    """The digest of a file's code, so that a changed file does not reuse its cached answers."""
 
 
 def hire(name: str, *, schedule: str = "full", cache: str = "", **options: Any) -> Staff:
@@ -51,10 +51,10 @@ def hire(name: str, *, schedule: str = "full", cache: str = "", **options: Any) 
 
     Args:
         name: a worker of this package, `FILE.py:callable`, or `package.module:callable`.
-        schedule: `full` asks at every update; `reuse` asks first, and when a delivery or new
-            evidence of the node's own conditions the update.
+        schedule: `full` asks at every update; `reuse` asks at the first one, and when a delivery or
+            new evidence of the node's own conditions the update.
         cache: SQLite file of answers by content; empty for none.
-        options: the worker's own.
+        options: the worker's own options.
     """
     if schedule not in get_args(Schedule):
         raise ConfigError(f"schedule {schedule!r} is unknown; use full or reuse")
@@ -79,12 +79,12 @@ def worker_options(name: str) -> Mapping[str, inspect.Parameter]:
 
 
 def _contents(target: Callable[..., Any], options: Mapping[str, Any]) -> str:
-    """Return what changes with the files that options name; nothing where they name none."""
+    """Return the digests of the files that options name; empty if they name none."""
     listed = getattr(target, "files", ())
     if not isinstance(listed, tuple):  # `files` is something else in this class
         return ""
     named = [options[each] for each in listed if options.get(each)]
-    with suppress(OSError, ValueError):  # the worker says what is wrong with a file
+    with suppress(OSError, ValueError):  # the worker itself reports an unreadable file
         return " ".join(sha256(_path(each).read_bytes()).hexdigest() for each in named)
     return ""
 
@@ -105,7 +105,7 @@ def _desk(name: str, found: WorkerTarget, cache: str, options: str, contents: st
 
 
 def find(name: str) -> WorkerTarget:
-    """Return what a worker's name stands for.
+    """Return the target that a worker's name refers to.
 
     Raises:
         ConfigError: for an unknown name, or code that cannot be used.
@@ -135,26 +135,26 @@ def find(name: str) -> WorkerTarget:
 
 
 def _digest(place: str) -> str:
-    """Return what changes with the code of a file; nothing for a module."""
+    """Return the digest of a file's code; empty for a module."""
     return sha256(_path(place).read_bytes()).hexdigest() if place.endswith(".py") else ""
 
 
 def _path(place: str) -> Path:
     try:
         return Path(place).expanduser().resolve()
-    except (RuntimeError, TypeError, ValueError) as error:  # such as ~ without that user
+    except (RuntimeError, TypeError, ValueError) as error:  # such as ~name of an unknown user
         raise ConfigError(f"{place!r} is no path ({error}); name a file") from None
 
 
 @cache
 def _loaded(place: str, code: str) -> Any:
-    """Return the module of a file, run anew when its code has changed, or a module by its name."""
+    """Return the module of a file, run again if its code has changed, or a module by its name."""
     if not place.endswith(".py"):
         return import_module(place)
     path = _path(place)
     module = ModuleType(f"{WORKER_FILE}{path.stem}_{code[:8]}")
     module.__file__ = str(path)
     sys.modules[module.__name__] = module  # dataclasses look their module up
-    # Not by a loader: it might take the compiled code of a file that was changed a moment ago.
+    # Not by a loader: it might use stale compiled code of a file that was just changed.
     exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)
     return module

@@ -1,7 +1,7 @@
-"""Workers without a model: the substrate's own rule, and the same with slips.
+"""Workers without a model: the substrate's own rule, and the same rule with slips.
 
-Both are controls. `native` behind the worker's door shows what the door itself costs and changes;
-`slips` is wrong now and then, as a model is, and draws anew at every call.
+Both are controls. `native` as a worker shows what the worker interface itself costs and changes;
+`slips` is occasionally wrong, as a model is, with a new draw at every call.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def native(work: Work) -> Json:
 
 
 class Slips:
-    """The substrate's own answer, and now and then a slip: another action, or a number off by one.
+    """The substrate's own answer with occasional slips: another action, or a number off by one.
 
     Args:
         rate: share of calls that slip.
@@ -33,7 +33,7 @@ class Slips:
         self._rate = rate
 
     def __call__(self, work: Work) -> Json:
-        """Answer, or slip."""
+        """Return the substrate's answer, or a slip."""
         right = native(work)
         if (work.entropy % 10_000) / 10_000 >= self._rate:
             return right
@@ -44,7 +44,7 @@ class Slips:
 
 
 def _slipped(value: Json) -> Json:
-    """Return an answer like another one, but wrong."""
+    """Return a wrong answer of the same form as a right one."""
     if isinstance(value, int | float):
         return int(value) + 1
     if isinstance(value, list) and value:

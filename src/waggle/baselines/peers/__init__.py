@@ -1,9 +1,9 @@
-"""Organisations of other papers on the same cases, in the same runtime.
+"""Methods of other papers for organising agents, on the same cases and in the same runtime.
 
-Read `organiser` (the interface), `conductor` (how one is played and held to the limits), then the
-helpers `solvers`, `encoder`, `dag`, `training` and `nets`, then one module for each method; the
-crews of ARG-Designer have a module of their own, `crews`. `METHODS` says of each method what tables
-must say: whether one designer sees everybody, whether it is trained, and what it rests on.
+Read `organiser` (the interface), `conductor` (which runs one and enforces the limits), then the
+helpers `solvers`, `encoder`, `dag`, `training` and `nets`, then the module of each method; the
+crews of ARG-Designer are in a separate module, `crews`. `METHODS` lists what tables must state of
+each method: whether one designer sees all nodes, whether it is trained, and its sources.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 
 class Method(NamedTuple):
-    """What a table and `waggle list methods` say of a peer."""
+    """The description of a peer in tables and in `waggle list methods`."""
 
     label: str
     source: str
     centralised: bool
     rests_on: str
     learner: str = ""
-    """`module:class` of its training (of a law's, the function); empty where there is none."""
+    """`module:class` of the trainer, or `module:function` for a law; empty if untrained."""
 
 
 METHODS = {
@@ -61,4 +61,4 @@ METHODS = {
     ),
     "swarmsys": Method("SwarmSys", "arXiv 2510.10047", False, "reconstruction from digests"),
 }
-"""The peers by the name of their law."""
+"""The peers, by law name."""

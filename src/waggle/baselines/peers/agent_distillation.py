@@ -1,16 +1,16 @@
 """Agent Distillation (arXiv 2505.17612): a small model imitates a teacher's trajectories.
 
-Published, and read in the authors' code: trajectories of reasons, actions and observations of a
-teacher; those that ended well are kept; the student is fine-tuned on the teacher's own turns, with
+From the paper and the authors' code: a teacher produces trajectories of reasoning, actions and
+observations, and successful ones are kept. The student is fine-tuned on the teacher's turns, with
 observations masked; LoRA of rank 64 on all linear layers, two epochs, batches of eight, 2e-4. As in
 the Waggle paper: one checkpoint for all nodes, one greedy call per update, no first-thought prefix,
 no self-consistent actions, transient native messages, no field, quorum, commitment or reopening.
-Ours: an action is the project's decision record in its transient form, and the teacher is a law; a
-rule has no reasons to give, so none are learned. A turn is trained and asked for with the present
-observation alone: a view holds what its node remembers, and the paper's input per call is that of
-one view. This module has the transient form, which teacher and student share; trajectories and
-training are in `waggle.scd.run.agent_distillation`.
-Not an organiser: every node decides for itself, so it is a law like any other.
+Our changes: an action is the project's decision record in its transient form, and the teacher is a
+law; a rule-based teacher gives no reasoning, so none is learned. A turn is trained and generated
+from the current observation alone: a view holds what its node remembers, and the paper's input per
+call is one view. This module has the transient form, which teacher and student share; trajectories
+and training are in `waggle.scd.run.agent_distillation`.
+This is not an organiser: every node decides for itself, so it is a law like any other.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from waggle.runtime.switches import Switches
 
 
 class Transient:
-    """A law without field, quorum, commitment or reopening: what it writes lives for one round.
+    """A law without field, quorum, commitment or reopening: its messages live for one round.
 
-    A decode that is not executable is not asked for again: the node keeps its private proposal.
+    A decode that is not executable is not retried: the node keeps its private proposal.
     """
 
     name: ClassVar[str] = "agentdistill"
@@ -45,7 +45,7 @@ class Transient:
         return getattr(self._law, name)
 
     def switches(self, contract: Contract) -> Switches:
-        """Let messages repeat, as every transient exchange does."""
+        """Allow repeated messages, as in every transient exchange."""
         return Switches(repeats=True)
 
     def decide(self, requests: Sequence[Request]) -> list[Decode]:
@@ -59,7 +59,7 @@ class Transient:
 
 
 def _transient(decode: Decode) -> Decode:
-    """Return a decode with messages that live for one round, and with nothing held."""
+    """Return a decode with messages that live for one round, and without a commitment."""
     said = decode.output if isinstance(decode.output, Decision) else parse(decode.output).decision
     return decode if said is None else Decode(transient(said), decode.usage)
 
@@ -78,11 +78,11 @@ def transient(decision: Decision) -> Decision:
 
 
 def agentdistill(folder: str, device: str = "auto", max_rows: int | None = None) -> Transient:
-    """Decide by imitated trajectories, with messages that live for one round (Agent Distillation).
+    """Imitate a teacher's trajectories, with messages that live one round (Agent Distillation).
 
     Args:
-        folder: the law that `waggle fit agentdistill` made.
+        folder: folder of the law that `waggle fit agentdistill` wrote.
         device: `auto`, `cpu` or `cuda`.
-        max_rows: largest batch; more nodes queue. By default 64 on a CPU, 512 on a GPU.
+        max_rows: largest batch; further nodes queue. By default 64 on a CPU, 512 on a GPU.
     """
     return Transient(of_folder(Path(folder), device=device, max_rows=max_rows))

@@ -1,17 +1,17 @@
 """AgentNet (arXiv 2504.00587): tokens routed over weighted links by forward, split and execute.
 
-Published: every agent is a router and an executor with bounded memories; a task token is forwarded
-unchanged, split (own part done, the rest sent on) or executed; links carry weights that follow
-success, weak ones are pruned; a visited set keeps a route free of cycles.
+From the paper: every agent is a router and an executor with bounded memories. A task token is
+forwarded unchanged, split (own part done, the rest sent on) or executed. Link weights follow
+success, and weak links are pruned; a visited set keeps a route free of cycles.
 From the paper rather than the released code: weights move as an average, w <- 0.7 w + 0.3 S, and a
 link at 0.3 or below is pruned; the released factor of 0.9 could prune nothing in nine rounds.
-Ours: a token is the snapshot that travels with a frame, every node originates one; where a task
-goes on, on SwarmBench and on graphs, a node originates another when what it sees or answers itself
-has changed; a rule stands in for the language model of the router; what a token needs and what a
-contact is able to do are spans of coverage bins, since views name no pieces; nodes in a visited set
-go by nonces drawn for the episode; success of a frame is its receiver's local gain; one link always
-stays, or a node would be mute. The entry agent is not chosen globally. No training; state lasts for
-one episode, and one node is planned for at a time.
+Our changes: a token is the snapshot that a frame carries, and every node originates one. In
+continuing tasks, SwarmBench and graphs, a node originates another when its own observation or
+answer has changed. A rule replaces the language model of the router. The need of a token and the
+ability of a contact are spans of coverage bins, since views name no pieces. Visited nodes are
+identified by nonces drawn for the episode. Success of a frame is its receiver's local gain. One
+link always stays, so that every node can send. The entry agent is not chosen globally. There is no
+training; state lasts for one episode, and each node is planned separately.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ Choice: TypeAlias = Literal["forward", "split", "execute"]
 
 @dataclass(frozen=True)
 class Constants:
-    """The numbers of the router; `tau` alone may be chosen, on development seeds."""
+    """The constants of the router; only `tau` may be tuned, on development seeds."""
 
     tau: float = 0.3
-    """The score that a contact must pass for a token to be forwarded."""
+    """The score that a contact must exceed for a token to be forwarded."""
     average: float = 0.7
     prune: float = 0.3
     start: float = 0.6
-    """Ability of a contact before anything is known."""
+    """Initial ability of a contact."""
     step: float = 0.1
     cap: float = 2.0
     load: int = 3
     hops: int = 3
-    """Times that a token is forwarded in a row."""
+    """Largest number of consecutive forwards of a token."""
     memory: int = 40
     recalled: int = 3
     alike: float = 0.7
 
 
 class Token(NamedTuple):
-    """A task under way: who has handled it, and how far it has come."""
+    """A task in transit: the nodes that have handled it, and its progress."""
 
     visited: tuple[int, ...]
     hops: int
@@ -76,7 +76,7 @@ class _Experience(NamedTuple):
 
 @dataclass
 class Link:
-    """What a node knows of one contact."""
+    """The record that a node keeps of one contact."""
 
     weight: float = 1.0
     success: float = 1.0
@@ -96,15 +96,15 @@ class Router:
     tokens: deque[Token]
     memory: deque[_Experience]
     sent: dict[int, tuple[Vector, Choice]] = field(default_factory=dict)
-    """By contact: the frame whose outcome is not known yet."""
+    """By contact: need and choice of the frame whose outcome is pending."""
     news: Hashable = None
-    """What the token that the node originated last was about."""
+    """The node's own claims and answer when it last checked for a new token."""
 
 
 _ADVERT = 5
-"""Entries of a memo before the nonces of the visited."""
+"""Entries of a memo before the nonces of the visited nodes."""
 _VISITED = 10
-"""Nonces that a memo holds; a token in nine rounds has no more."""
+"""Most nonces in a memo; a token visits no more nodes in nine rounds."""
 
 
 class AgentNet:
@@ -117,7 +117,7 @@ class AgentNet:
         self._own = constants or Constants()
 
     def begin(self, opening: Opening) -> Router:
-        """Start with full links and one token of the node's own."""
+        """Return a router with links of full weight and one token of the node itself."""
         ((_, contacts),) = opening.contacts.items()
         nonce = opening.seed % 2**32
         links = {j: Link(ability=self._own.start) for j in contacts}
@@ -126,7 +126,7 @@ class AgentNet:
         return Router(opening.contract.task, nonce, links, deque([own]), memory)
 
     def feedback(self, state: Router, round: int, outcomes: Sequence[Outcome]) -> None:
-        """Move the weight, ability and memory of every link whose frame arrived."""
+        """Update the weight, ability and memory of every link whose frame arrived."""
         own = self._own
         for _, contact, gain in outcomes:
             link = state.links.setdefault(contact, Link(ability=own.start))
@@ -139,7 +139,7 @@ class AgentNet:
                 state.memory.append(_Experience(need, choice, success))
 
     def plan(self, state: Router, round: int, views: Mapping[int, NodeView]) -> RoundPlan:
-        """Take in tokens, then handle the oldest one."""
+        """Queue the received tokens, then handle the oldest one."""
         ((node, view),) = views.items()
         for received in view.inbox:
             self._take(state, received.sender, received.memo)
@@ -162,7 +162,7 @@ class AgentNet:
         return RoundPlan((Send(node, contact, memo),))
 
     def _take(self, state: Router, sender: int, memo: Memo) -> None:
-        """Keep the advert of a contact and queue its token; a frame may come without either."""
+        """Store the advertised state of a contact and queue its token, if the frame has them."""
         if len(memo) <= _ADVERT:
             return
         nonce, queue, held, hops, carried, *visited = map(int, memo)
@@ -171,7 +171,7 @@ class AgentNet:
         state.tokens.append(Token(tuple(visited), hops, carried, sender))
 
     def _originate(self, state: Router, view: NodeView) -> None:
-        """Queue a token of the node's own where what it knows by itself has changed."""
+        """Queue a token of the node itself if its own claims or answer have changed."""
         private = view.view.private
         if private.coverage is not None:
             return
@@ -211,7 +211,7 @@ class AgentNet:
         need: Vector,
         best: tuple[int, float] | None,
     ) -> Choice:
-        """Decide on one token: the rule, and experience where the rule is near its edge."""
+        """Choose what to do with one token: by rule, or by experience in borderline cases."""
         if view.solution.ready or best is None:
             return "execute"
         adds = 15 if token.came_from is None else offer(view, token.came_from)
@@ -223,7 +223,7 @@ class AgentNet:
         return "forward" if may_forward else "execute"
 
     def _recall(self, state: Router, need: Vector) -> Choice | None:
-        """Return what succeeded most often for needs like this one."""
+        """Return the choice that succeeded most often for similar needs, or None."""
         near = [(similarity(e.need, need), e.choice) for e in state.memory if e.success]
         close = sorted((x for x in near if x[0] >= self._own.alike), reverse=True)
         votes = Counter(choice for _, choice in close[: self._own.recalled])
@@ -231,7 +231,7 @@ class AgentNet:
 
 
 def live_links(state: Router, contacts: Sequence[int], prune: float) -> list[int]:
-    """Return the links that are not pruned; the strongest one where all would be."""
+    """Return the links that are not pruned, or the strongest one if all would be pruned."""
     for contact in contacts:
         state.links.setdefault(contact, Link())
     live = [j for j in contacts if state.links[j].weight > prune]
@@ -242,6 +242,6 @@ def agentnet(tau: float = Constants.tau) -> Peer:
     """Route tokens by forward, split and execute over links that learn (AgentNet).
 
     Args:
-        tau: the score that a contact must pass for a token to be forwarded.
+        tau: the score that a contact must exceed for a token to be forwarded.
     """
     return Peer(AgentNet(Constants(tau=tau)))

@@ -1,20 +1,20 @@
 """ARG-Designer (arXiv 2507.18224): a crew assembled member by member, roles and links in turn.
 
-Published, and read in the authors' code: a recurrent network over members emits a role or the end,
-another emits the links of a new member to earlier ones; the task gates the history of roles; both
-are trained to repeat graphs that worked, first dense ones in drawn roles, then pruned samples of
-its own and sparse ones, with some of the first kept in. A member without a link gets a drawn one.
-The released sampler reads the channel of no link as that of a link; here links mean what training
-taught, and a test holds to it.
-Ours: members are nodes in breadth-first order from a drawn root and link to contacts alone
-(`crews`), the network also sees how much of the swarm is recruited, and graphs of all populations
-train it, so a crew is not bound to the four agents of the released recipe. The content of a frame
-is common to all methods, so roles differ in when a member sends: those who relay once something has
-reached them, those who verify on a contradiction, all others in every turn. Whether members send to
-earlier or to later ones is chosen on development cases. Graphs are kept that score no less than the
-median of their case and more than its worst, since few score fully. Widths, rates and epochs are
-smaller. Nodes outside the crew answer from what they hold. Topological execution is the gated
-schedule of `dag`; where contacts move, every sweep has a crew of its own.
+From the paper and the authors' code: a recurrent network over members emits a role or the end,
+another emits the links of a new member to earlier ones; the task gates the history of roles. Both
+are trained to repeat graphs that worked: first dense graphs with random roles, then pruned samples
+of the designer and sparse graphs, mixed with some of the first. A member without a link gets a
+random one. The released sampler reads the "no link" channel as the link channel; here links have
+the meaning used in training, which a test checks.
+Our changes: members are nodes in breadth-first order from a random root and link only to contacts
+(`crews`), the network also sees the share of the swarm that is recruited, and graphs of all
+populations train it, so a crew is not limited to the four agents of the released recipe. The
+content of a frame is the same for all methods, so roles differ in when a member sends: relays send
+once a frame has reached them, verifiers on a contradiction, all others in every turn. Whether
+members send to earlier or to later ones is chosen on development cases. Graphs are kept if they
+score at least the median of their case and more than its worst, since few score fully. Widths,
+rates and epochs are smaller. Nodes outside the crew answer from what they hold. Topological
+execution is the gated schedule of `dag`; if contacts move, every sweep gets a new crew.
 A centralised designer: it sees the whole contact graph. One set of weights serves every N.
 """
 
@@ -48,7 +48,7 @@ HIDDEN = 32
 END = len(crews.ROLES)
 START = END + 1
 NONE, LINK, FIRST = range(3)
-"""What was said of the candidate before: no link, a link, or nothing yet."""
+"""The decision on the previous candidate: no link, a link, or not made yet."""
 SHAPES = {
     "task": (WIDTH, HIDDEN),
     "task out": (HIDDEN, HIDDEN),
@@ -65,18 +65,18 @@ SHAPES = {
     "link bias": (1,),
 }
 ALPHA = 0.2
-"""The share of roles in the loss; the rest is of links."""
+"""The weight of the roles in the loss; the links have the rest."""
 REPLAY = 0.3
-"""The share of explored graphs that is kept in when the designer learns to be efficient."""
+"""The share of explored graphs that is mixed in when the designer learns efficient crews."""
 LAID = 4
-"""Crews of one episode that are kept, where every sweep has its own."""
+"""Most crews kept from one episode, as every sweep may have a new one."""
 
 Assemble: TypeAlias = Callable[[Sequence[str], Site, Random], Crew]
-"""Makes a crew from the words of a task, where it can stand, and draws."""
+"""Builds a crew from the words of a task, a site and a random generator."""
 
 
 class Example(NamedTuple):
-    """A crew that is learned from."""
+    """A crew as a training example."""
 
     words: Sequence[str]
     nodes: int
@@ -85,7 +85,7 @@ class Example(NamedTuple):
 
 
 class Design:
-    """The crew of one episode, or the one of the present sweep."""
+    """The crew of one episode, or of the current sweep."""
 
     def __init__(self, opening: Opening, assemble: Assemble, direction: Direction) -> None:
         contract = opening.contract
@@ -94,7 +94,7 @@ class Design:
         self._rng = Random(opening.seed)
         self.roles: dict[int, int] = {}
         self.reached: set[int] = set()
-        """Members that something has reached in this sweep, for those who relay."""
+        """Members that a frame has reached in this sweep; relays send only then."""
         self.laid: list[Example] = []
         self.sweeps = Sweeps(opening, self._lay)
 
@@ -108,7 +108,7 @@ class Design:
         return crews.successors(crew, where, self._direction)
 
     def sends(self, node: int, view: NodeView) -> bool:
-        """Whether the role of a member lets it send in its turn."""
+        """Return whether the role of a member lets it send in its turn."""
         self.reached |= {node} if view.inbox else set()
         role = self.roles[node]
         if role == crews.RELAY:
@@ -122,9 +122,9 @@ class ARGDesigner:
     """Assemble a crew member by member for the task, and send along its links.
 
     Args:
-        weights: of the generator.
+        weights: weights of the generator.
         direction: whether members send to earlier or to later ones.
-        assemble: makes crews in place of the generator, to find out what works.
+        assemble: builds crews in place of the generator, to explore which ones work.
     """
 
     name: ClassVar[str] = "arg-designer"
@@ -136,7 +136,7 @@ class ARGDesigner:
         self._weights, self._direction = weights, direction
         self._assemble = assemble or partial(generate, weights)
         self.last: Design | None = None
-        """The crew of the episode begun last."""
+        """The design of the most recent episode."""
 
     def begin(self, opening: Opening) -> Design:
         """Assemble the crew of an episode."""
@@ -144,29 +144,29 @@ class ARGDesigner:
         return self.last
 
     def plan(self, state: Design, round: int, views: Mapping[int, NodeView]) -> RoundPlan:
-        """Let those send whose turn it is and whose role has something to say."""
+        """Return the sends of the members that are due and whose role lets them send."""
         due = state.sweeps.plan(round, views).sends
         return RoundPlan(tuple(s for s in due if state.sends(s.node, views[s.node])))
 
     def feedback(self, state: Design, round: int, outcomes: Sequence[Outcome]) -> None:
-        """Learn nothing within an episode: weights are frozen."""
+        """Ignore the outcomes: weights are frozen within an episode."""
 
 
 class FixedInputs(NamedTuple):
-    """What stays the same while crews are assembled."""
+    """Tensors that stay the same while crews are assembled."""
 
     goal: Tensor
-    """The task, a row for each crew."""
+    """The embedded tasks, one row per crew."""
     table: Tensor
-    """The vectors of all roles, of the end and of the start."""
+    """The embedded roles, end token and start token."""
 
 
 States: TypeAlias = "tuple[Tensor, Tensor]"
-"""Of the history of roles, and of the members."""
+"""Hidden states of the role history and of the members."""
 
 
 def known(weights: Weights, tasks: Sequence[Sequence[str]]) -> FixedInputs:
-    """Embed tasks and roles; the end and the start have no words."""
+    """Embed tasks and roles; the end and start tokens have no words."""
     words = nets.rows([encode(tuple(task)) for task in tasks])
     goal = linear(weights, "task out", linear(weights, "task", words).relu())[:, None]
     described = [encode(tuple(role.split())) for role in crews.ROLES]
@@ -180,15 +180,15 @@ def advance(
     """Run the network over members.
 
     Args:
-        weights: of the generator.
+        weights: weights of the generator.
         to: tasks and roles.
-        before: the role that was chosen before each member, for crews and members.
-        links: the links of that earlier member.
-        share: of the nodes recruited so far.
-        states: where the crews stand.
+        before: the role of the previous member, by crew and member.
+        links: the links of the previous member.
+        share: the share of the nodes recruited so far.
+        states: the hidden states before the first member.
 
     Returns:
-        What the network makes of each member, and the states after the last.
+        The output for each member, and the hidden states after the last.
     """
     import torch
 
@@ -201,12 +201,12 @@ def advance(
 
 
 def role_logits(weights: Weights, to: FixedInputs, made: Tensor) -> Tensor:
-    """Return the logits of every role and of the end."""
+    """Return the logits of every role and of the end token."""
     return linear(weights, "choice", made) @ to.table[:START].T
 
 
 def link_logits(weights: Weights, made: Tensor, said: Tensor) -> Tensor:
-    """Return the logit of a link to each candidate, after what was said of the one before."""
+    """Return the logit of a link to each candidate, given the decision on the previous one."""
     import torch
 
     given = torch.nn.functional.one_hot(said, 3).float()
@@ -215,7 +215,7 @@ def link_logits(weights: Weights, made: Tensor, said: Tensor) -> Tensor:
 
 
 def generate(weights: Weights, words: Sequence[str], where: Site, rng: Random) -> Crew:
-    """Draw a crew member by member; one without a link gets a drawn one."""
+    """Sample a crew member by member; a member without a link gets a random one."""
     import torch
 
     states = _blank(1)
@@ -263,7 +263,7 @@ def _bits(links: Sequence[bool]) -> list[float]:
 
 
 def loss(weights: Weights, examples: Sequence[Example]) -> Tensor:
-    """Return how badly the generator repeats some crews, told the truth at every step."""
+    """Return the loss of the generator on the given crews, with teacher forcing."""
     import torch
 
     longest = 1 + max(len(each.roles) for each in examples)
@@ -278,7 +278,7 @@ def loss(weights: Weights, examples: Sequence[Example]) -> Tensor:
     for row, (_, nodes, own_roles, links) in enumerate(examples):
         size = len(own_roles)
         chosen[row, :size] = before[row, 1 : size + 1] = own_roles
-        asked[row, : size + (size < nodes)] = True  # a crew of everybody needs no end
+        asked[row, : size + (size < nodes)] = True  # a crew of all nodes needs no end token
         share[row, :, 0] = np.arange(longest) / nodes
         for place, own in enumerate(links):
             linked[row, place] = earlier[row, place + 1] = _bits(own)
@@ -304,29 +304,29 @@ def loss(weights: Weights, examples: Sequence[Example]) -> Tensor:
 
 @dataclass(frozen=True)
 class Fit:
-    """Explore dense crews, learn them, find leaner ones that do as well, and learn those."""
+    """Training: explore dense crews, learn them, find sparser ones that work, and learn those."""
 
     name: ClassVar[str] = ARGDesigner.name
     per_size: ClassVar[bool] = False
     batch: int = 4
     explore: int = 4
-    """Steps that play dense crews; the epochs on them follow."""
+    """Steps that play dense crews; `first` epochs on them follow."""
     first: int = 30
     refine: int = 6
-    """Steps that play pruned and sparse crews; the epochs on them follow."""
+    """Steps that play pruned and sparse crews; `second` epochs on them follow."""
     second: int = 60
     samples: int = 2
-    """Crews of the designer's own that are pruned, for each case."""
+    """Crews of the designer that are pruned and played, per case."""
     rows: int = 32
     rates: tuple[float, float] = (3e-3, 1e-3)
 
     @property
     def steps(self) -> int:
-        """Two rounds of playing and learning."""
+        """Number of steps in both rounds of playing and learning."""
         return self.explore + self.first + self.refine + self.second
 
     def plays(self, step: int) -> int:
-        """Play only where crews are looked for."""
+        """Return how many episodes a step plays; only the two search phases play."""
         phase = self._phase(step)
         if phase == "explore":
             return self.batch * len(crews.DENSE) * len(crews.DIRECTIONS)
@@ -340,13 +340,13 @@ class Fit:
         return "second"
 
     def start(self) -> Parameters:
-        """Draw the weights."""
+        """Return randomly initialised parameters."""
         empty: dict[str, list[Any]] = {way: [] for way in crews.DIRECTIONS}
         working = {"explored": empty, "scores": empty, "refined": []}
         return {**nets.start(self.name, SHAPES), "direction": "gather", WORKING: working}
 
     def step(self, found: Parameters, step: int, cases: Sequence[Case], play: Play) -> Parameters:
-        """Do what the phase of a step asks for."""
+        """Run one step of its phase."""
         rng, working = Random(derive(step, "arg-designer")), found[WORKING]
         explored = working["explored"][found["direction"]]
         match self._phase(step):
@@ -379,7 +379,7 @@ class Fit:
     def _refine(
         self, found: Parameters, cases: Sequence[Case], play: Play, rng: Random
     ) -> Parameters:
-        """Play sparse crews, and crews of the designer's own after pruning."""
+        """Play sparse crews and pruned crews of the designer; keep the better ones."""
         weights = nets.weights_of(found)
 
         def lean(words: Sequence[str], where: Site, draws: Random) -> Crew:
@@ -411,7 +411,7 @@ class Fit:
     def _epoch(
         self, found: Parameters, corpus: Sequence[Any], rate: float, rng: Random
     ) -> Parameters:
-        """Go once through the crews, in a drawn order."""
+        """Train for one epoch on the crews, in random order."""
         order = [Example(*each) for each in corpus]
         rng.shuffle(order)
         for begin in range(0, len(order), self.rows):
@@ -426,9 +426,9 @@ def _of_form(kind: str, share: float) -> Assemble:
 
 
 def better(played: Sequence[tuple[float, list[Example]]]) -> list[Example]:
-    """Return the crews at or above the median of their case that did better than its worst.
+    """Return the crews that score at least the median of their case and more than its worst.
 
-    Where all did the same, the crew made no difference, and none is learned from.
+    If all score the same, the crew made no difference, and none is returned.
     """
     utilities = [utility for utility, _ in played]
     middle, worst = median(utilities), min(utilities)
@@ -439,7 +439,7 @@ def arg_designer(parameters: str) -> Peer:
     """Send along the links of an assembled crew (ARG-Designer, centralised designer).
 
     Args:
-        parameters: what `waggle fit arg-designer` wrote.
+        parameters: file written by `waggle fit arg-designer`.
     """
     found, digest = training.read(Path(parameters), ARGDesigner.name)
     return Peer(ARGDesigner(nets.weights_of(found), found["direction"]), digest)

@@ -1,15 +1,15 @@
-"""Plays an organiser inside the common runtime, and holds it to the common limits.
+"""Runs an organiser inside the common runtime, and enforces the common limits.
 
-A peer is registered as a law, so that recipes, rows, records and tables take it as they take any
-other method: the same cases, transport, answering rule, counters and scores. It differs in one
-thing: it keeps state through an episode, so the engine asks its conductor instead of asking for
-stateless decisions. The conductor writes the native message (`matched.message_on`) to the contact
-that the organiser chose, and answers by the rule all controls share or by the node's solver; only
-the organisation differs. A send of a node that has nothing to say goes nowhere, and its memo with
-it. Invariants: a send off a current contact, a second frame of a node in a round, a send in
-another's name and an oversized memo end the episode with an error; nothing of the world reaches an
-organiser but views, contacts and what was delivered; what became of a frame is told while its
-receiver is a contact still.
+A peer is registered as a law, so recipes, rows, records and tables treat it like any other method:
+the same cases, transport, answering rule, counters and scores. The only difference is that it keeps
+state through an episode, so the engine calls its conductor instead of requesting stateless
+decisions. The conductor writes the native message (`matched.message_on`) to the contact that the
+organiser chose, and answers by the rule that all controls share or by the node's solver; only the
+organisation differs. If a node has no message, its send is dropped together with its memo.
+Invariants: a send to a node that is not a current contact, a second frame of a node in a round, a
+send on behalf of another node and an oversized memo end the episode with an error; an organiser
+receives nothing of the world but views, contacts and deliveries; the outcome of a frame is reported
+only while its receiver is still a contact.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ from waggle.runtime.switches import Switches
 
 
 class Peer:
-    """A law whose decisions come from an organiser with state of its own."""
+    """A law whose decisions come from a stateful organiser."""
 
     def __init__(self, organiser: Organiser, digest: str = "", solver: Solver | None = None):
         self.organiser = organiser
         self._digest = digest
         self.order: Order = "shuffled"
-        """The canon order that the solver reads views in."""
+        """The canon order of the views that the solver reads."""
         self._solver = solver or ViewSolver()
 
     @property
@@ -65,19 +65,19 @@ class Peer:
 
     @property
     def digest(self) -> str:
-        """Text that changes with the parameters."""
+        """The digest of the parameters."""
         return self._digest
 
     def switches(self, contract: Contract) -> Switches:
-        """Let messages repeat, as every transient exchange does."""
+        """Allow repeated messages, as in every transient exchange."""
         return Switches(repeats=True)
 
     def conduct(self, world: World, case: Case) -> Conductor:
-        """Return what decides for all nodes of one episode."""
+        """Return the conductor that decides for all nodes of one episode."""
         return Conductor(self.organiser, self._solver, world, case)
 
     def decide(self, requests: Sequence[Request]) -> list[Decode]:
-        """Refuse: an organisation has no stateless decisions."""
+        """Raise an error: a peer makes no stateless decisions."""
         raise ContractError(
             f"{self.name!r} organises whole episodes and answers no single view; play it with "
             "`waggle run` or `waggle eval` on the synchronous engine"
@@ -85,32 +85,32 @@ class Peer:
 
 
 class _Parcel(NamedTuple):
-    """What travels with a frame: the task's own payload, and the organiser's memo."""
+    """The content of a frame: the task's payload and the organiser's memo."""
 
     payload: object
     memo: Memo
 
 
 class _Mail:
-    """A world whose frames also carry memos; everything else is the world's own."""
+    """A wrapper of a world whose frames also carry memos; all else is delegated to the world."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self.outgoing: dict[tuple[int, int], Memo] = {}
         self.inboxes: dict[int, list[Received]] = {}
-        if isinstance(world, Workplace):  # a protocol is not looked for behind `__getattr__`
+        if isinstance(world, Workplace):  # protocol checks ignore `__getattr__`
             self.staff, self.work, self.adopt = world.staff, world.work, world.adopt
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._world, name)
 
     def payload(self, write: Write) -> _Parcel:
-        """Seal what the task sends along together with the memo."""
+        """Return the task's payload together with the memo."""
         memo = self.outgoing.pop((write.sender, write.receiver), ())
         return _Parcel(self._world.payload(write), memo)
 
     def receive(self, write: Write, payload: object) -> Write | None:
-        """Open a parcel that arrived."""
+        """Unpack a delivered parcel, and put its memo into the receiver's inbox."""
         assert isinstance(payload, _Parcel)
         arrived = self._world.receive(write, payload.payload)
         if arrived is not None:
@@ -120,16 +120,16 @@ class _Mail:
 
 
 class _Group(NamedTuple):
-    """Nodes that are planned for together, and the organiser's state for them."""
+    """Nodes that are planned together, and the organiser's state for them."""
 
     nodes: tuple[int, ...]
     state: Any
 
 
 class Conductor:
-    """The organiser of one episode with its state, and the memos under way.
+    """The organiser of one episode with its state, and the memos in transit.
 
-    `draw` tells samples of one case apart in training; it is 0 in evaluation.
+    `draw` distinguishes samples of one case in training; it is 0 in evaluation.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Conductor:
         self._solver = solver
         self._mail = _Mail(world)
         self.world = cast(World, self._mail)
-        """What the engine plays instead of the bare world."""
+        """The wrapped world, which the engine plays instead of the original."""
         stream = (case.seed, "peer", organiser.name, draw)
         self._draws = [derive(*stream, key) for key in world.keys]
         self._before: dict[int, NodeView] = {}
@@ -156,16 +156,16 @@ class Conductor:
         return _Group(nodes, self._organiser.begin(opening))
 
     def _drawn(self, node: int) -> list[int]:
-        """Return the contacts of a node in its own order."""
+        """Return the contacts of a node in an order drawn for that node."""
         keys, draw = self.world.keys, self._draws[node]
         return sorted(self.world.neighbours(node), key=lambda j: mix(draw, keys[j]))
 
     def decide(self, round: int, nodes: Sequence[int], shown: Sequence[ShownView]) -> list[Decode]:
         """Let the organiser plan the round, and return the decision of every node.
 
-        A node solves in its first and in the last update, whenever something has reached it, and
-        when the organiser asks for it. A solver asked again says the same, so a further call is
-        charged and not made.
+        A node solves in its first and in the last update, whenever a frame has reached it, and when
+        the organiser requests it. A repeated call to a solver gives the same result, so it is
+        charged but not made.
         """
         present = dict(zip(nodes, shown, strict=True))
         inboxes, self._mail.inboxes = self._mail.inboxes, {}
@@ -191,7 +191,7 @@ class Conductor:
     def _plans(
         self, round: int, views: Mapping[int, NodeView], outcomes: Sequence[Outcome], last: bool
     ) -> list[RoundPlan]:
-        """Tell every group what became of its frames, and ask it for its plan."""
+        """Report to every group the outcomes of its frames, and collect its plan."""
         plans = []
         for group in self._groups:
             own = {i: views[i] for i in group.nodes if i in views}
@@ -223,7 +223,7 @@ class Conductor:
         return view._replace(gain=local_gain(self._before.get(node), view))
 
     def _check(self, plan: RoundPlan, own: Mapping[int, NodeView]) -> None:
-        """Refuse what breaks a limit."""
+        """Raise an error if a plan breaks a limit."""
         found: set[int] = set()
         for send in plan.sends:
             if send.node not in own:
@@ -262,7 +262,7 @@ def _usage(solution: Solution | None, extra: Mapping[int, int], node: int) -> Us
 
 
 class _Solved(Peer):
-    """A peer whose nodes solve by a law; what tables ask of a law is asked of that one."""
+    """A peer whose nodes solve with a law; tables read the attributes of that law."""
 
     def __init__(self, peer: Peer, law: Any) -> None:
         super().__init__(peer.organiser, peer.digest, LawSolver(law))
@@ -271,7 +271,7 @@ class _Solved(Peer):
 
     @property
     def digest(self) -> str:
-        """Text that changes with the parameters or with the weights of the law."""
+        """The digests of the parameters and of the weights of the law."""
         parts = (self._digest, getattr(self._law, "digest", ""))
         return " ".join(part for part in parts if part)
 
@@ -284,12 +284,12 @@ class _Solved(Peer):
 def organised(
     method: str, solver: str, parameters: str = "", options: str | Mapping[str, Any] = ""
 ) -> Peer:
-    """Organise nodes that solve with a law, such as a chat endpoint, by the method of a peer.
+    """Organise nodes by the method of a peer; they solve with a law, such as a chat endpoint.
 
     Args:
-        method: the peer, as `waggle list methods` names it.
+        method: name of the peer, as in `waggle list methods`.
         solver: the law that solves: its name, or a folder of trained weights.
-        parameters: what `waggle fit` wrote, for a method that is trained.
+        parameters: file written by `waggle fit`, for a method that is trained.
         options: options of the solver as a JSON object, e.g. {"base_url": "http://host/v1"}.
     """
     peer = plugins.get_law(method, **({"parameters": parameters} if parameters else {}))

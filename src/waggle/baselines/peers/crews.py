@@ -1,7 +1,7 @@
-"""Crews of ARG-Designer: who takes part, in which role, linked to which earlier members.
+"""Crews of ARG-Designer: the members, their roles, and their links to earlier members.
 
-Members are recruited in breadth-first order of the contacts from a drawn root, so a crew names no
-node: a member is its place in that order, and its links are to contacts that were recruited before.
+Members are recruited in breadth-first order of the contacts from a random root, so a crew has no
+node ids: a member is its place in that order, and its links are to contacts recruited before it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from waggle.baselines.peers.dag import Contacts, distances
 
 Direction: TypeAlias = Literal["gather", "scatter"]
 DIRECTIONS: tuple[Direction, ...] = ("gather", "scatter")
-"""Members send to earlier ones, or to later ones."""
+"""`gather`: members send to earlier members; `scatter`: to later ones."""
 COLLECT, RELAY, AGGREGATE, VERIFY = range(4)
 ROLES = (
     "collect: send what you hold yourself",
@@ -25,33 +25,33 @@ ROLES = (
     "verify: send only what contradicts what you hold",
 )
 WINDOW = 3
-"""Earlier contacts that a member may link to, the latest first."""
+"""Number of earlier contacts that a member may link to, the latest first."""
 MEMBERS = 2
 """The smallest crew."""
 DENSE = (("full", 1.0), ("full", 0.75), ("full", 0.5), ("mesh", 1.0), ("mesh", 0.5))
 SPARSE = (("chain", 1.0), ("chain", 0.5), ("star", 0.0), ("layered", 0.0))
-"""Forms and shares of the nodes: those to explore with, and those to be efficient with."""
+"""Forms and their shares of the nodes: dense ones to explore, sparse ones for efficiency."""
 
 
 class Crew(NamedTuple):
-    """A design without names."""
+    """The roles and links of a crew, without node ids."""
 
     roles: Sequence[int]
     links: Sequence[Sequence[bool]]
-    """For every member and candidate, the latest first."""
+    """Whether each member links to each of its candidates, the latest first."""
 
 
 class Site(NamedTuple):
-    """Where crews can stand: nodes in their order, and the candidates of each for a link."""
+    """The nodes that a crew can use: in recruiting order, each with its link candidates."""
 
     order: Sequence[int]
     candidates: Sequence[Sequence[int]]
     depth: Sequence[int]
-    """How far a node is from the root of its part of the contacts."""
+    """The distance of each node from the root of its connected component."""
 
 
 def site(contacts: Contacts) -> Site:
-    """List all nodes from the one that comes first; parts that it cannot reach follow."""
+    """Return the site of a contact graph, from the first node; unreachable components follow."""
     depth: dict[int, int] = {}
     while len(depth) < len(contacts):
         depth |= distances({node: own for node, own in contacts.items() if node not in depth})
@@ -74,10 +74,10 @@ def successors(crew: Crew, where: Site, direction: Direction) -> dict[int, list[
 
 
 def template(kind: str, share: float, where: Site, rng: Random) -> Crew:
-    """Return a crew of drawn roles and a known form.
+    """Return a crew with random roles and a given form.
 
-    Stars reach to the contacts of the root and layers one step further; other forms take a share of
-    all nodes.
+    Stars include the contacts of the root and layers one step more; other forms take a share of all
+    nodes.
     """
     spans = {"star": 1, "layered": 2}
     if kind in spans:
@@ -90,7 +90,7 @@ def template(kind: str, share: float, where: Site, rng: Random) -> Crew:
 
 
 def _form(kind: str, count: int) -> list[bool]:
-    """Return which of some candidates a form links to, the latest first."""
+    """Return whether a form links to each candidate, the latest first."""
     if kind == "chain":
         return [place == 0 for place in range(count)]
     if kind == "star":
@@ -101,7 +101,7 @@ def _form(kind: str, count: int) -> list[bool]:
 
 
 def pruned(crew: Crew, rng: Random, share: float = 0.25) -> Crew:
-    """Return a crew without a share of its links."""
+    """Return a crew with a random share of its links removed."""
     taken = [(m, c) for m, own in enumerate(crew.links) for c, link in enumerate(own) if link]
     gone = set(rng.sample(taken, round(share * len(taken))))
     links = [

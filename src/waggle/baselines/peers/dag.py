@@ -1,10 +1,10 @@
-"""Directed acyclic graphs over contacts, and how one is executed in synchronous rounds.
+"""Directed acyclic graphs over contacts, and their execution in synchronous rounds.
 
 Graph methods run their nodes in topological order within one query. Here layer(v) is the longest
 path from a source; v starts to send in round layer(v), then sends one frame per round, in turn over
-its successors. When every node of an edge's path has run, later rounds go on with what is newer.
-Where contacts move, an edge laid at the start is soon off them: the graph is then laid anew over
-the contacts of the moment as soon as its last layer has sent, each time as a new query.
+its successors. When every node of an edge's path has run, later rounds continue with newer data. If
+contacts move, the ends of an edge soon lose contact: the graph is then built again over the current
+contacts as soon as its last layer has sent, each time as a new query.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from waggle.baselines.peers.organiser import NodeView, Opening, RoundPlan, Send,
 
 Edge: TypeAlias = tuple[int, int]
 Contacts: TypeAlias = Mapping[int, Sequence[int]]
-"""The contacts of every node, or those of them that it sends to, in drawn order."""
+"""The contacts of every node, or the subset that it sends to, in drawn order."""
 
 
 class Dag:
-    """Edges added one by one; one that would close a cycle is refused."""
+    """A graph built edge by edge; an edge that would close a cycle is refused."""
 
     def __init__(self, nodes: Sequence[int]) -> None:
         self._place = {node: place for place, node in enumerate(nodes)}
         self._reach = [1 << place for place in range(len(nodes))]
-        """For every node the nodes that it reaches, itself included, as bits."""
+        """For every node, a bit set of the nodes that it reaches, itself included."""
         self.successors: dict[int, list[int]] = {node: [] for node in nodes}
 
     def closes_cycle(self, edge: Edge) -> bool:
-        """Whether the head of an edge reaches its tail already."""
+        """Return whether the head of an edge already reaches its tail."""
         tail, head = (self._place[node] for node in edge)
         return bool(self._reach[head] >> tail & 1)
 
@@ -48,17 +48,17 @@ class Dag:
 
 
 class SampledGraph(NamedTuple):
-    """A graph that was made of chances."""
+    """A graph drawn from edge probabilities."""
 
     successors: Mapping[int, Sequence[int]]
     considered: Mapping[Edge, bool]
-    """Edges that would have closed no cycle when their turn came, and whether each was taken."""
+    """Edges that closed no cycle when they were considered, and whether each was taken."""
 
 
 def draw(nodes: Sequence[int], chance: Mapping[Edge, float], rng: Random | None) -> SampledGraph:
-    """Draw a graph edge by edge in a shuffled order; without `rng`, take all above one half.
+    """Sample a graph edge by edge in shuffled order; without `rng`, take edges above one half.
 
-    Those above one half come by falling chance, so the surer edge of a cycle stays.
+    The latter are taken by decreasing probability, so the likelier edge of a cycle stays.
     """
     dag = Dag(nodes)
     considered: dict[Edge, bool] = {}
@@ -77,7 +77,7 @@ def draw(nodes: Sequence[int], chance: Mapping[Edge, float], rng: Random | None)
 
 
 def distances(contacts: Mapping[int, Sequence[int]]) -> dict[int, int]:
-    """Return how far every node is from the one that is listed first, where it can be reached."""
+    """Return the distance of every reachable node from the node that is listed first."""
     found = {next(iter(contacts)): 0}
     queue = list(found)
     for node in queue:
@@ -123,16 +123,16 @@ def routed(
     round: int,
     views: Mapping[int, NodeView],
 ) -> RoundPlan:
-    """Send along the edges whose turn it is, where they are contacts now."""
+    """Send along the edges that are due and still join contacts."""
     due = gated(successors, layer, round)
     return RoundPlan(tuple(Send(u, v) for u, v in due if u in views and v in views[u].ports))
 
 
 class Sweeps:
-    """A graph under execution: laid once, or again for every sweep where contacts move.
+    """A graph under execution: built once, or again for every sweep if contacts move.
 
     Args:
-        opening: what the designer was told at the start.
+        opening: the information that the designer got at the start.
         lay: chooses the successors of every node among its contacts, without a cycle.
     """
 
@@ -146,7 +146,7 @@ class Sweeps:
         self.layer = layers(self.successors)
 
     def plan(self, round: int, views: Mapping[int, NodeView]) -> RoundPlan:
-        """Send along the edges whose turn it is, of a new graph where the last one is done."""
+        """Send along the edges that are due; if contacts move, start a new graph after the last."""
         if self._moving and round - self._began > max(self.layer.values(), default=0):
             self._start(round, contact_graph(views))
         return routed(self.successors, self.layer, round - self._began, views)

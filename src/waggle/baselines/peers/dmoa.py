@@ -1,18 +1,18 @@
 """DMoA (arXiv 2605.15706): a recurrent router that activates a few agents in every step.
 
-Published, as an abstract and summaries tell it: the context of a step is embedded and fed to a
-recurrent router that carries the history; its logits over the agents activate a sparse set whose
-size adapts from step to step; the agents' predictive entropy ranks their confidence, and a pairwise
-ranking loss aligns the logits with that ranking. Nothing is learned from scores.
-Reconstructed: neither code nor full text were at hand. The rule for the number of agents, its cap,
+From the abstract and summaries: the context of a step is embedded and fed to a recurrent router
+that carries the history. Its logits over the agents activate a sparse set whose size adapts from
+step to step. The agents' predictive entropy ranks their confidence, and a pairwise ranking loss
+aligns the logits with that ranking. Nothing is learned from scores.
+Reconstructed: neither code nor full text was available. The rule for the number of agents, its cap,
 the form of the loss and all widths and rates below are ours.
-Ours: a pointer over embedded views in place of one output for each agent, so that one router serves
-every N; the entropy of the deterministic solver is one minus its confidence, which on Silo is the
-share of the pieces that a node lacks, since views have no graded candidates; an activated node
-makes one more call and sends one frame, to the contact it last heard the least confidence from; all
+Our changes: a pointer over embedded views replaces one output per agent, so that one router serves
+every N. The entropy of the deterministic solver is one minus its confidence, since views have no
+graded candidates; on Silo it is the share of the pieces that a node lacks. An activated node makes
+one more call and sends one frame, to the contact that last reported the least confidence; all
 others refresh their proposals with one call and send nothing. The router is trained while it
-routes, and is frozen afterwards: no training at test time. The summariser is every node's own
-answer, and nobody is activated when all can answer. Like views are told apart by a draw.
+routes, and is frozen afterwards: no training at test time. Every node's own answer replaces the
+summariser, and no node is activated when all can answer. Ties of equal views are broken at random.
 A centralised designer: it reads the views of all nodes in every step.
 """
 
@@ -59,17 +59,17 @@ MASS = 0.9
 SHARE = 0.4
 """The largest share of the nodes that is activated in a step."""
 MARGIN = 0.05
-"""Entropies nearer than this are not ranked."""
+"""Pairs whose entropies differ by no more than this are not ranked."""
 _NOBODY = (0.0,) * WIDTH
 _DECIMALS = 4
-"""Of a logit: beyond them is the noise of arithmetic, and like views stay alike."""
+"""Decimals kept of a logit, so that rounding noise does not order equal views."""
 
 
 class Step(NamedTuple):
-    """What the router saw in one step."""
+    """The inputs of the router and the confidence of the nodes in one step."""
 
     context: Vector
-    """Mean view, contract, time, mean confidence, and the mean view activated before."""
+    """Mean view, contract, time, mean confidence, and mean of the views activated before."""
     views: Sequence[Vector]
     confidence: Sequence[float]
 
@@ -84,17 +84,17 @@ class Routing:
     hidden: Tensor
     activated: Vector = _NOBODY
     heard: dict[tuple[int, int], int] = field(default_factory=dict)
-    """By node and contact: the confidence that a frame last told, in bins."""
+    """By node and contact: the confidence that the contact last reported, in bins."""
     steps: list[Step] = field(default_factory=list)
-    """All steps so far, kept in training alone."""
+    """All steps so far, kept only in training."""
 
 
 class DMoA:
     """Activate the nodes whose views a recurrent router points to.
 
     Args:
-        weights: of the router.
-        learning: keep what the router saw.
+        weights: weights of the router.
+        learning: record the router's inputs, for training.
     """
 
     name: ClassVar[str] = "dmoa"
@@ -104,10 +104,10 @@ class DMoA:
         self._weights = weights
         self._learning = learning
         self.last: Routing | None = None
-        """The routing of the episode begun last."""
+        """The routing of the most recent episode."""
 
     def begin(self, opening: Opening) -> Routing:
-        """Start without history."""
+        """Return the state of an episode, without history."""
         import torch
 
         contract = opening.contract
@@ -117,7 +117,7 @@ class DMoA:
         return self.last
 
     def plan(self, state: Routing, round: int, views: Mapping[int, NodeView]) -> RoundPlan:
-        """Activate some nodes; each sends to the contact that it believes to know least."""
+        """Activate some nodes; each sends to the contact that last reported least confidence."""
         for node, view in views.items():
             for sender, memo in view.inbox:
                 state.heard[node, sender] = int(memo[0]) if memo else 0
@@ -134,7 +134,7 @@ class DMoA:
     def _activate(
         self, state: Routing, time: float, views: Mapping[int, NodeView]
     ) -> Sequence[int]:
-        """Return the nodes of the highest logits; like ones come in a drawn order."""
+        """Return the nodes with the highest logits; ties are in random order."""
         import torch
 
         seen = {node: summary(view) for node, view in views.items()}
@@ -156,11 +156,11 @@ class DMoA:
         return active
 
     def feedback(self, state: Routing, round: int, outcomes: Sequence[Outcome]) -> None:
-        """Learn nothing within an episode: the router is frozen."""
+        """Ignore the outcomes: the router is frozen within an episode."""
 
 
 def summary(view: NodeView) -> Vector:
-    """Embed what a view says of its node: how far it has come, and what the last round brought."""
+    """Embed the state of a node: its progress, and what it got in the last round."""
     return encode(
         (
             f"held {held_bins(view)}",
@@ -174,20 +174,20 @@ def summary(view: NodeView) -> Vector:
 
 
 def route(weights: Weights, step: Step, hidden: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the history after a step, and the logit of every node."""
+    """Return the hidden state after a step, and the logit of every node."""
     _, hidden = gru(weights, "router", nets.rows([step.context])[None], hidden)
     query = linear(weights, "query", hidden).squeeze(0)
     return hidden, linear(weights, "key", nets.rows(step.views)) @ query / sqrt(HIDDEN)
 
 
 def adaptive(chances: Sequence[float], cap: int) -> int:
-    """Return how many nodes it takes to hold most of the probability, up to a cap."""
+    """Return how many nodes are needed to hold `MASS` of the probability, up to a cap."""
     held = accumulate(sorted(chances, reverse=True))
     return min(cap, 1 + sum(mass < MASS for mass in held))
 
 
 def ranking(weights: Weights, steps: Sequence[Step]) -> Tensor | None:
-    """Return the loss of one episode: every pair of nodes in the wrong order costs."""
+    """Return the pairwise ranking loss of one episode, or None if no pair is ranked."""
     import torch
 
     hidden, losses = torch.zeros(1, HIDDEN), []
@@ -202,7 +202,7 @@ def ranking(weights: Weights, steps: Sequence[Step]) -> Tensor | None:
 
 
 def _least(state: Routing, node: int, view: NodeView) -> int:
-    """Return the contact that was last heard to be least confident; like ones by a draw."""
+    """Return the contact that last reported the least confidence; ties are broken at random."""
     confidence = {contact: state.heard.get((node, contact), 0) for contact in view.ports}
     lowest = min(confidence.values())
     return Random(view.entropy).choice([j for j, bins in confidence.items() if bins == lowest])
@@ -214,26 +214,26 @@ def _mean(vectors: Sequence[Vector]) -> Vector:
 
 @dataclass(frozen=True)
 class Fit:
-    """Pairwise ranking of nodes by the entropy of their solutions, without any score."""
+    """Training by pairwise ranking of nodes by the entropy of their solutions, without scores."""
 
     name: ClassVar[str] = DMoA.name
     per_size: ClassVar[bool] = False
     steps: int = 20
     batch: int = 4
     passes: int = 20
-    """Steps of the gradient for the episodes of one step."""
+    """Gradient steps on the episodes of one training step."""
     rate: float = 1e-3
 
     def plays(self, step: int) -> int:
-        """Play each case once."""
+        """Return how many episodes a step plays: one per case."""
         return self.batch
 
     def start(self) -> Parameters:
-        """Draw the weights."""
+        """Return randomly initialised parameters."""
         return nets.start(self.name, SHAPES)
 
     def step(self, found: Parameters, step: int, cases: Sequence[Case], play: Play) -> Parameters:
-        """Route some episodes, in which everybody solves; then rank what was seen."""
+        """Play episodes in which all nodes solve; then train on their confidence ranking."""
         import torch
 
         episodes = []
@@ -256,7 +256,7 @@ def dmoa(parameters: str) -> Peer:
     """Activate nodes by a recurrent router (DMoA, reconstruction, centralised designer).
 
     Args:
-        parameters: what `waggle fit dmoa` wrote.
+        parameters: file written by `waggle fit dmoa`.
     """
     found, digest = training.read(Path(parameters), DMoA.name)
     return Peer(DMoA(nets.weights_of(found)), digest)

@@ -1,7 +1,7 @@
-"""The text encoder that the peers share: signed feature hashing to 64 numbers of length one.
+"""The text encoder that the peers share: signed feature hashing to unit vectors of 64 numbers.
 
-The originals embed with sentence models (MiniLM, bge). Hashing needs no weights, is the same on
-every machine, and tells words apart; it does not know that two words mean the same.
+The original methods embed with sentence models (MiniLM, bge). Hashing needs no weights, is the same
+on every machine, and distinguishes words, but does not capture that two words mean the same.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Vector = tuple[float, ...]
 
 @lru_cache(maxsize=4096)
 def encode(words: tuple[str, ...]) -> Vector:
-    """Return the vector of some words; of no words, the zero vector."""
+    """Return the unit vector of the given words, or the zero vector if there are none."""
     found = [0.0] * WIDTH
     for word in words:
         bits = derive(0, "encoder", word)
@@ -28,24 +28,24 @@ def encode(words: tuple[str, ...]) -> Vector:
 
 
 def normalised(vector: Iterable[float]) -> Vector:
-    """Return a vector at length one, or as it is where it has none."""
+    """Return a vector scaled to length one; a zero vector is returned unchanged."""
     values = tuple(vector)
     length = sqrt(_total(x * x for x in values))
     return tuple(x / length for x in values) if length else values
 
 
 def similarity(one: Vector, two: Vector) -> float:
-    """Return the cosine of two vectors of length one."""
+    """Return the cosine similarity of two unit vectors."""
     return _total(x * y for x, y in zip(one, two, strict=True))
 
 
 def _total(terms: Iterable[float]) -> float:
-    """Add from left to right: `sum` rounds otherwise from Python 3.12 on, and routes may turn."""
+    """Add from left to right: `sum` rounds differently from Python 3.12, which may alter routes."""
     return reduce(add, terms, 0.0)
 
 
 def toward(vector: Vector, goal: Vector, share: float) -> Vector:
-    """Return a vector moved a share of the way to another, at length one."""
+    """Return a vector moved a share of the way to another, scaled to length one."""
     pairs = zip(vector, goal, strict=True)
     return normalised((1 - share) * x + share * y for x, y in pairs)
 

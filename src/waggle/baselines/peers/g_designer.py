@@ -1,19 +1,19 @@
-"""G-Designer (arXiv 2410.11782): a graph autoencoder that designs who talks to whom for a task.
+"""G-Designer (arXiv 2410.11782): a graph autoencoder that designs a communication graph for a task.
 
-Published: agents are nodes with an embedded profile, the task is a virtual node linked to all of
-them; a variational graph encoder maps both to latent vectors around an anchor topology, a decoder
-reads the chance of every edge from the two agents and the task, and the policy gradient of the
-score trains both, with penalties for leaving the anchor and for density.
-The released code differs: it has no variational part, no decoder of that kind, no penalties, and it
-samples anew at test time. Here is the object of the paper, not that code.
-Ours: the anchor is the contact graph, so only contacts can become edges; penalties on mean chance
-and on distance from the anchor stand in for the low-rank refinement; profiles are hashed words
-(degree, distance from a drawn root, a drawn trait that tells like nodes apart), the words of the
-task are its node's; the first convolution also sees a node's own profile by itself; the baseline of
-the gradient is the mean over the samples of a case; widths and rates are ours. Graphs have no
-cycles: topological execution is the gated schedule of `dag`, and information comes back along no
-edge of one design. Where contacts move, every sweep has a design of its own. Edges above one half
-are kept in evaluation, from latent means.
+From the paper: agents are nodes with an embedded profile, the task is a virtual node linked to all
+of them. A variational graph encoder maps both to latent vectors around an anchor topology, a
+decoder predicts the probability of every edge from the two agents and the task, and the policy
+gradient of the score trains both, with penalties for leaving the anchor and for density.
+The released code differs: it has no variational part, no such decoder and no penalties, and it
+samples again at test time. This module follows the paper, not that code.
+Our changes: the anchor is the contact graph, so only contacts can become edges. Penalties on the
+mean edge probability and on the distance from the anchor replace the low-rank refinement. Profiles
+are hashed words (degree, distance from a random root, a random trait that distinguishes similar
+nodes); the task node has the words of the task. The first convolution also sees a node's own
+profile separately. The baseline of the gradient is the mean over the samples of a case. Widths and
+rates are ours. Graphs are acyclic: topological execution is the gated schedule of `dag`, and no
+information flows back along an edge of one design. If contacts move, every sweep gets a new design.
+In evaluation, edges above one half are kept, from the latent means.
 A centralised designer: it sees the whole contact graph. One set of weights serves every N.
 """
 
@@ -54,32 +54,32 @@ SHAPES = {
     "edge bias": (1,),
 }
 TRAITS = 4
-"""Kinds of the drawn feature that tells nodes with like profiles apart."""
+"""Number of values of the random trait that distinguishes nodes with similar profiles."""
 NARROW = 2.0
-"""The spread of an untrained encoder is exp of minus this, so that means are seen above noise."""
+"""An untrained encoder has a spread of exp(-NARROW), so that means stand out from the noise."""
 DIVERGENCE = 1e-3
 SPARSITY = 1e-2
 ANCHOR = 1e-2
 
 
 class Latent(NamedTuple):
-    """What the encoder says of every node; the task is the last row."""
+    """The encoder's output for every node; the task is the last row."""
 
     mean: Tensor
     log_spread: Tensor
 
 
 class Loss(NamedTuple):
-    """What training needs of a graph that was drawn."""
+    """The training terms of a sampled graph."""
 
     log_chance: Tensor
-    """Of this graph, by the decoder."""
+    """Log-probability of the graph under the decoder."""
     penalty: Tensor
-    """For density, distance from the anchor, and divergence from the standard normal."""
+    """Penalty for density, distance from the anchor, and divergence from the standard normal."""
 
 
 class Design:
-    """The graph of one episode, or the one of the present sweep."""
+    """The graph of one episode, or of the current sweep."""
 
     def __init__(self, weights: Weights, opening: Opening, sampled: bool) -> None:
         self._weights, self._contract = weights, opening.contract
@@ -87,11 +87,11 @@ class Design:
         self._rng = rng if sampled else None
         self._traits = {node: rng.randrange(TRAITS) for node in opening.contacts}
         self.losses: list[Loss] = []
-        """Of every graph laid, in training."""
+        """Training terms of every graph built, in training only."""
         self.sweeps = Sweeps(opening, self._lay)
 
     def _lay(self, contacts: Contacts) -> Contacts:
-        """Encode task and contacts, decode the chance of every edge, and take or draw edges."""
+        """Encode task and contacts, decode edge probabilities, and threshold or sample edges."""
         import torch
 
         nodes = list(contacts)
@@ -112,7 +112,7 @@ class Design:
         return drawn.successors
 
     def _point(self, latent: Latent) -> Tensor:
-        """Return the mean latent vectors, or a draw around them in training."""
+        """Return the mean latent vectors, or a sample around them in training."""
         import torch
 
         if self._rng is None:
@@ -126,8 +126,8 @@ class GDesigner:
     """Decode an acyclic graph over the contacts from the task and the profiles of nodes.
 
     Args:
-        weights: of encoder and decoder.
-        sampled: draw latent vectors and edges, as in training.
+        weights: weights of encoder and decoder.
+        sampled: sample latent vectors and edges, as in training.
     """
 
     name: ClassVar[str] = "g-designer"
@@ -137,7 +137,7 @@ class GDesigner:
         self._weights = weights
         self._sampled = sampled
         self.last: Design | None = None
-        """The graph of the episode begun last."""
+        """The design of the most recent episode."""
 
     def begin(self, opening: Opening) -> Design:
         """Design the graph of an episode."""
@@ -145,15 +145,15 @@ class GDesigner:
         return self.last
 
     def plan(self, state: Design, round: int, views: Mapping[int, NodeView]) -> RoundPlan:
-        """Send along the edges whose turn it is, where they are contacts now."""
+        """Send along the edges that are due and still join contacts."""
         return state.sweeps.plan(round, views)
 
     def feedback(self, state: Design, round: int, outcomes: Sequence[Outcome]) -> None:
-        """Learn nothing within an episode: weights are frozen."""
+        """Ignore the outcomes: weights are frozen within an episode."""
 
 
 def profiles(contract: Contract, contacts: Contacts, traits: Mapping[int, int]) -> list[Vector]:
-    """Return the vector of every node in drawn order, and the vector of the task behind them."""
+    """Return the vector of every node in drawn order, followed by the vector of the task."""
     away = distances(contacts)
     found = [
         encode(
@@ -169,7 +169,7 @@ def profiles(contract: Contract, contacts: Contacts, traits: Mapping[int, int]) 
 
 
 def encoded(weights: Weights, features: Sequence[Vector], places: Sequence[Edge]) -> Latent:
-    """Run two graph convolutions over the anchor; the task node is linked to everybody."""
+    """Run two graph convolutions over the anchor; the task node is linked to all nodes."""
     import torch
 
     tails, heads = torch.tensor(places).T
@@ -196,7 +196,7 @@ def decoded(weights: Weights, point: Tensor, places: Sequence[Edge]) -> Tensor:
 
 
 def losses(latent: Latent, logits: Tensor, taken: Sequence[bool | None]) -> Loss:
-    """Return what training needs of a graph; edges that were not considered are None."""
+    """Return the training terms of a graph; in `taken`, edges not considered are None."""
     import torch
 
     considered = torch.tensor([each is not None for each in taken])
@@ -211,26 +211,26 @@ def losses(latent: Latent, logits: Tensor, taken: Sequence[bool | None]) -> Loss
 
 @dataclass(frozen=True)
 class Fit:
-    """Policy gradient over encoder and decoder, all populations together."""
+    """Training by policy gradient over encoder and decoder, all populations together."""
 
     name: ClassVar[str] = GDesigner.name
     per_size: ClassVar[bool] = False
     steps: int = 40
     batch: int = 2
     samples: int = 10
-    """Graphs for each case."""
+    """Sampled graphs per case."""
     rate: float = 3e-3
 
     def plays(self, step: int) -> int:
-        """Some graphs for each case."""
+        """Return how many episodes a step plays: `samples` graphs per case."""
         return self.batch * self.samples
 
     def start(self) -> Parameters:
-        """Draw the weights."""
+        """Return randomly initialised parameters."""
         return nets.start(self.name, SHAPES)
 
     def step(self, found: Parameters, step: int, cases: Sequence[Case], play: Play) -> Parameters:
-        """Play the graphs drawn for each case; make those above its mean likelier."""
+        """Play the graphs sampled for each case; make those that score above its mean likelier."""
         import torch
 
         weights = nets.weights_of(found, learning=True)
@@ -254,10 +254,10 @@ class Fit:
 
 
 def g_designer(parameters: str) -> Peer:
-    """Send along a graph designed for task and contacts (G-Designer, centralised designer).
+    """Send along a graph designed for the task and contacts (G-Designer, centralised designer).
 
     Args:
-        parameters: what `waggle fit g-designer` wrote.
+        parameters: file written by `waggle fit g-designer`.
     """
     found, digest = training.read(Path(parameters), GDesigner.name)
     return Peer(GDesigner(nets.weights_of(found)), digest)

@@ -1,19 +1,18 @@
 """GPTSwarm (arXiv 2402.16823): a graph of agents whose edge probabilities are learned.
 
-Published, and read in the authors' code: one logit per potential edge; a graph is drawn edge by
-edge, one that would close a cycle is skipped; the logits follow REINFORCE with Adam at 0.1, batches
-of 4 graphs, 200 of them; edges above one half are kept for evaluation. The running mean of the
-utility is the baseline, as in the authors' crossword experiment.
-Ours: contact graphs are drawn anew for every case, and on SwarmBench move, so an edge has no
-identity from one case to the next, and its logit is tied to a class: the step away from a drawn
-root or towards it, and the place among the ports. Classes know no degrees, so that logits of Silo
-lay graphs on AgentsNet. Where contacts move, they lay a new graph for every sweep. Edges are
-considered in a shuffled order in training and by falling probability afterwards, where the original
-always lets the lower index win. The final-decision node is every node's own answer, topological
-execution is the gated schedule of `dag`, and the utility is the partial score. Thresholding may
-leave nodes without an edge; as in the original, nothing is repaired. A centralised designer: it
-sees the whole contact graph, and one set of logits belongs to one kind of contacts (fixed or
-moving) and one N.
+From the paper and the authors' code: there is one logit per potential edge; a graph is sampled edge
+by edge, skipping edges that would close a cycle; the logits are trained by REINFORCE with Adam at
+0.1 on 200 batches of 4 graphs; edges above one half are kept for evaluation. The running mean of
+the utility is the baseline, as in the authors' crossword experiment.
+Our changes: every case has a new contact graph, and on SwarmBench contacts move, so an edge has no
+identity across cases. Its logit belongs to a class instead: whether it leads away from a random
+root or towards it, and its place among the ports. Classes ignore degrees, so that logits of Silo
+apply to AgentsNet. If contacts move, a new graph is built for every sweep. Edges are considered in
+shuffled order in training and by decreasing probability afterwards; in the original the lower index
+always wins. Every node's own answer replaces the final-decision node, topological execution is the
+gated schedule of `dag`, and the utility is the partial score. Thresholding may leave nodes without
+an edge; as in the original, nothing is repaired. A centralised designer: it sees the whole contact
+graph, and one set of logits belongs to one kind of contacts (fixed or moving) and one N.
 """
 
 from __future__ import annotations
@@ -37,26 +36,26 @@ RATE = 0.1
 BATCH = 4
 STEPS = 200
 WINDOW = 40
-"""Utilities over which the baseline is averaged."""
+"""Number of recent utilities that the baseline averages."""
 
 
 MOVING = "moving "
-"""What the name of a population begins with where contacts move."""
+"""Prefix of the name of a population whose contacts move."""
 _LAST = 2
-"""Places among the ports are told apart up to this one."""
+"""Places among the ports from this one on share a class."""
 
 
 class Design:
-    """The graph of one episode, or the one of the present sweep."""
+    """The graph of one episode, or of the current sweep."""
 
     def __init__(self, logits: Mapping[str, float], opening: Opening, sampled: bool) -> None:
         self.gradient: dict[str, float] = {}
-        """By edge class: the derivative of the log-probability of all graphs laid so far."""
+        """By edge class: the derivative of the log-probability of all graphs built so far."""
         self._logits, self._rng = logits, Random(opening.seed) if sampled else None
         self.sweeps = Sweeps(opening, self._lay)
 
     def _lay(self, contacts: Contacts) -> Contacts:
-        """Draw the edges of a graph one by one, or take the likely ones."""
+        """Sample the edges of a graph, or take the likely ones."""
         found = classes(contacts)
         chance = {edge: 1 / (1 + exp(-self._logits.get(name, 0.0))) for edge, name in found.items()}
         drawn = draw(list(contacts), chance, self._rng)
@@ -71,7 +70,7 @@ class GPTSwarm:
 
     Args:
         logits: by population, the logit of every edge class.
-        sampled: draw the graph, as in training, instead of taking the likely edges.
+        sampled: sample the graph, as in training, instead of taking the likely edges.
     """
 
     name: ClassVar[str] = "gptswarm"
@@ -81,24 +80,24 @@ class GPTSwarm:
         self._logits = logits
         self._sampled = sampled
         self.last: Design | None = None
-        """The graph of the episode begun last."""
+        """The design of the most recent episode."""
 
     def begin(self, opening: Opening) -> Design:
-        """Draw the graph of an episode, or decode it."""
+        """Sample the graph of an episode, or take its likely edges."""
         logits = nearest(self._logits, len(opening.contacts), opening.moving)
         self.last = Design(logits, opening, self._sampled)
         return self.last
 
     def plan(self, state: Design, round: int, views: Mapping[int, NodeView]) -> RoundPlan:
-        """Send along the edges whose turn it is, where they are contacts now."""
+        """Send along the edges that are due and still join contacts."""
         return state.sweeps.plan(round, views)
 
     def feedback(self, state: Design, round: int, outcomes: Sequence[Outcome]) -> None:
-        """Learn nothing within an episode: the graph is frozen."""
+        """Ignore the outcomes: the graph is frozen within an episode."""
 
 
 def population(n: int, moving: bool) -> str:
-    """Name the logits of a population."""
+    """Return the name under which the logits of a population are stored."""
     return f"{MOVING if moving else ''}{n}"
 
 
@@ -114,7 +113,7 @@ def nearest(
 
 
 def classes(contacts: Contacts) -> dict[Edge, str]:
-    """Return the class of every directed contact, listed in drawn order."""
+    """Return the class of every directed edge between contacts, in drawn order."""
     distance = distances(contacts)
     return {
         (u, v): f"{_step(distance, u, v)} port {min(place, _LAST)}"
@@ -131,24 +130,24 @@ def _step(distance: Mapping[int, int], u: int, v: int) -> str:
 
 
 class Fit:
-    """REINFORCE over the logits of one population after another."""
+    """Training by REINFORCE on the logits of one population after another."""
 
     name: ClassVar[str] = GPTSwarm.name
     steps: ClassVar[int] = STEPS
     batch: ClassVar[int] = BATCH
     per_size: ClassVar[bool] = True
-    """Whether every substrate and population has its own steps."""
+    """Whether every substrate and population is trained in separate steps."""
 
     def plays(self, step: int) -> int:
-        """One graph for each case."""
+        """Return how many episodes a step plays: one graph per case."""
         return BATCH
 
     def start(self) -> Parameters:
-        """Every edge has one chance in two."""
+        """Return empty logits: every edge has probability one half."""
         return {"logits": {}, "moments": {}, "utilities": {}}
 
     def step(self, found: Parameters, step: int, cases: Sequence[Case], play: Play) -> Parameters:
-        """Draw one graph for each case, play it, and follow the gradient of their utility."""
+        """Sample and play one graph per case, and update the logits by the policy gradient."""
         size = population(cases[0].n, cases[0].substrate == "swarmbench")
         logits = dict(found["logits"].get(size, {}))
         seen = list(found["utilities"].get(size, []))
@@ -177,7 +176,7 @@ def gptswarm(parameters: str) -> Peer:
     """Send along a learned acyclic graph over the contacts (GPTSwarm, centralised designer).
 
     Args:
-        parameters: what `waggle fit gptswarm` wrote.
+        parameters: file written by `waggle fit gptswarm`.
     """
     found, digest = training.read(Path(parameters), GPTSwarm.name)
     return Peer(GPTSwarm(found["logits"]), digest)

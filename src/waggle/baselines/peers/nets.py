@@ -1,7 +1,7 @@
-"""The small networks of the trained designers: weights by name, kept as text, moved by Adam.
+"""The small networks of the trained designers: weights by name, stored as text, trained by Adam.
 
-Networks are functions of named tensors, so that a fit can write them down after every step and go
-on from exactly the same numbers. PyTorch is imported when a network is used.
+Networks are functions of named tensors, so that a fit can store the weights after every step and
+resume from exactly the same numbers. PyTorch is imported only when a network is used.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 Weights: TypeAlias = "dict[str, Tensor]"
 Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
 CLIP = 1.0
-"""The longest gradient that is followed; a longer one is shortened to it."""
+"""The largest gradient norm; gradients with a larger norm are clipped to it."""
 
 
 def start(method: str, shapes: Shapes) -> Parameters:
-    """Return the parameters of a network before its first step: drawn matrices, zero biases."""
+    """Return the initial parameters of a network: random matrices and zero biases."""
     drawn = {}
     for name, shape in shapes.items():
         bound = sqrt(6 / sum(shape)) if len(shape) > 1 else 0.0
@@ -36,12 +36,12 @@ def start(method: str, shapes: Shapes) -> Parameters:
 
 
 def weights_of(found: Parameters, *, learning: bool = False) -> Weights:
-    """Return the tensors of kept parameters; those of a learner collect gradients."""
+    """Return the tensors of stored parameters; with `learning`, they collect gradients."""
     return {name: _tensor(kept).requires_grad_(learning) for name, kept in found["weights"].items()}
 
 
 def improve(found: Parameters, weights: Weights, loss: Tensor, rate: float) -> Parameters:
-    """Return parameters after one step of Adam down a loss; other entries stay as they are."""
+    """Return the parameters after one Adam step on a loss; other entries are unchanged."""
     import torch
 
     with torch.no_grad():
@@ -68,14 +68,14 @@ def improve(found: Parameters, weights: Weights, loss: Tensor, rate: float) -> P
 
 
 def linear(weights: Weights, name: str, given: Tensor) -> Tensor:
-    """Apply a matrix, and its bias where it has one."""
+    """Apply a linear layer, with its bias if it has one."""
     product = given @ weights[name]
     bias = weights.get(f"{name} bias")
     return product if bias is None else product + bias
 
 
 def gru_shapes(name: str, given: int, width: int) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of a gated recurrent unit."""
+    """Return the weight shapes of a gated recurrent unit."""
     return {
         f"{name} in": (3 * width, given),
         f"{name} on": (3 * width, width),
@@ -88,10 +88,10 @@ def gru(weights: Weights, name: str, given: Tensor, state: Tensor) -> tuple[Tens
     """Run a gated recurrent unit over sequences.
 
     Args:
-        weights: those of the unit among others.
-        name: of the unit.
-        given: what it reads: sequences, steps, entries.
-        state: where it begins, a row for each sequence.
+        weights: weights by name, including those of the unit.
+        name: name of the unit.
+        given: inputs of shape (sequences, steps, entries).
+        state: initial hidden state, one row per sequence.
 
     Returns:
         The state after every step, and the last one.
@@ -111,7 +111,7 @@ def rows(vectors: Sequence[Sequence[float]]) -> Tensor:
 
 
 def _text(values: Any) -> dict[str, Any]:
-    """Write numbers down as single-precision bytes."""
+    """Serialise numbers as single-precision bytes in base64."""
     array = np.asarray(values, dtype="<f4")
     return {"shape": list(array.shape), "values": b64encode(array.tobytes()).decode()}
 

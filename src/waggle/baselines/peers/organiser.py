@@ -1,12 +1,12 @@
-"""What an organisation of another paper is here: who sends to which contact, round by round.
+"""The interface of organisers: which node sends to which contact, round by round.
 
-An organiser never touches the world. Each round it gets views and names sends; `conductor` plays
-them through the runtime that every law is played in. A centralised designer plans for all nodes at
-once and sees the contact graph, as its paper has it; any other organiser is begun, asked and told
-of outcomes for one node at a time, with that node's view alone. What contacts know of one another
-then travels as a memo beside the trace of a frame. Invariant: draws are named by the seed of the
-episode or the node, and mappings list nodes in a drawn order, so a relabelled swarm is organised
-alike.
+An organiser has no access to the world. Each round it receives views and returns sends; `conductor`
+executes them in the runtime that all laws use. A centralised designer plans for all nodes at once
+and sees the contact graph, as in its paper. Any other organiser handles each node separately: its
+state, plans and outcomes are those of one node, and it sees only that node's view. Contacts then
+exchange information about each other in a memo beside the trace of a frame. Invariant: random draws
+are seeded by the episode or the node, and mappings list nodes in a drawn order, so a relabelled
+swarm is organised in the same way.
 """
 
 from __future__ import annotations
@@ -20,55 +20,55 @@ from waggle.core.relations import rows
 from waggle.core.schema import MAX_BIN, Contract, Decision, Port, View
 
 Memo: TypeAlias = tuple["int | str", ...]
-"""What an organiser writes to itself on a frame: a few whole numbers and words."""
+"""The integers and short strings that an organiser attaches to a frame for its own use."""
 MAX_MEMO = 16
-"""Entries of a memo; words have 40 characters at most."""
+"""Most entries of a memo; strings have 40 characters at most."""
 
 
 class Solution(NamedTuple):
-    """What a solver makes of one view."""
+    """The result of a solver for one view."""
 
     confidence: float
-    """From 0 to 1; the share of what the answer needs, where the view tells it."""
+    """From 0 to 1; the share of the information that the answer needs, if the view shows it."""
     ready: bool
-    """Whether the answer can be constructed from what is held."""
+    """Whether the answer can be constructed from the data held."""
     usage: Usage = Usage()
-    """What the solution cost; a node that does not solve in a round costs nothing."""
+    """Cost of the solution; a node that does not solve in a round costs nothing."""
     decision: Decision | None = None
-    """What the solver itself would do; None leaves it to the rule that all controls share."""
+    """The solver's own decision; if None, the rule that all controls share decides."""
 
 
 class Solver(Protocol):
     """Turns views into solutions (see `solvers`)."""
 
     def solve(self, requests: Sequence[Request]) -> Sequence[Solution]:
-        """Work out how far some nodes have come, and what they do."""
+        """Return the solution of every request, in order."""
         ...
 
 
 class Received(NamedTuple):
-    """A frame that reached a node with the last round."""
+    """A frame that reached a node in the last round."""
 
     sender: int
     memo: Memo
 
 
 class NodeView(NamedTuple):
-    """What an organiser may read of one node in one round."""
+    """The data of one node that an organiser may read in one round."""
 
     view: View
     ports: Mapping[int, Port]
-    """Current contacts in the node's own drawn order, which lasts for the episode."""
+    """Current contacts, in an order drawn for the node and kept for the episode."""
     solution: Solution
     inbox: tuple[Received, ...]
     entropy: int
-    """The node's own draw for this update."""
+    """The node's random number for this update."""
     gain: float = 0.0
-    """How much the node gained with the last round, from 0 to 1 (`solvers.local_gain`)."""
+    """How much the node gained in the last round, from 0 to 1 (`solvers.local_gain`)."""
 
 
 class Outcome(NamedTuple):
-    """What became of a frame that arrived: how much its receiver gained, from 0 to 1."""
+    """The outcome of a delivered frame: how much its receiver gained, from 0 to 1."""
 
     sender: int
     receiver: int
@@ -85,28 +85,28 @@ class Send(NamedTuple):
 
 @dataclass(frozen=True)
 class RoundPlan:
-    """What an organiser wants done in one round."""
+    """The plan of an organiser for one round."""
 
     sends: tuple[Send, ...] = ()
     solves: frozenset[int] = frozenset()
     """Nodes that solve although nothing new has reached them."""
     extra_calls: Mapping[int, int] | None = None
-    """Calls beyond the one of solving, by node."""
+    """Calls in addition to the one of solving, by node."""
 
 
 @dataclass(frozen=True)
 class Opening:
-    """What an organiser is told before the first round."""
+    """The information that an organiser gets before the first round."""
 
     contract: Contract
     rounds: int
-    """Rounds in which frames can arrive in time."""
+    """Number of rounds whose frames can still arrive in time."""
     contacts: Mapping[int, tuple[int, ...]]
     """The nodes to plan for, each with its contacts at the start, in drawn order."""
     seed: int
-    """Names every draw: of the episode for a designer, of the node for the others."""
+    """Seed of all random draws: that of the episode for a designer, else of the node."""
     moving: bool = False
-    """Whether contacts come and go, so that those of a round are the ports of its views."""
+    """Whether contacts change; those of a round are then the ports of its views."""
 
 
 @runtime_checkable
@@ -115,7 +115,7 @@ class Organiser(Protocol):
 
     @property
     def name(self) -> str:
-        """What the method is called."""
+        """The name of the method."""
         ...
 
     @property
@@ -128,24 +128,24 @@ class Organiser(Protocol):
         ...
 
     def plan(self, state: Any, round: int, views: Mapping[int, NodeView]) -> RoundPlan:
-        """Say who sends to whom now, for the nodes of these views."""
+        """Return the sends of this round, for the nodes of these views."""
         ...
 
     def feedback(self, state: Any, round: int, outcomes: Sequence[Outcome]) -> None:
-        """Learn, within the episode, what became of the frames sent before."""
+        """Process, within the episode, the outcomes of the frames sent before."""
         ...
 
 
 def held_bins(view: NodeView) -> int:
-    """Return how far a node has come, in the bins of a view."""
+    """Return the confidence of a node, in the bins of a view."""
     return round(MAX_BIN * view.solution.confidence)
 
 
 def offer(view: NodeView, contact: int) -> int:
     """Return how much a node holds that a contact may lack, in bins.
 
-    Silo shows it. On graphs it grows with the rounds since the contact was last told. Elsewhere
-    contacts are alike, and it is what the node can say to any of them.
+    Views of Silo show it. On graphs it grows with the rounds since the last frame to the contact.
+    Elsewhere it is the same for all contacts: the largest support that the node can send.
     """
     if contact not in view.ports:
         return 0
@@ -160,5 +160,5 @@ def offer(view: NodeView, contact: int) -> int:
 
 
 def contact_graph(views: Mapping[int, NodeView]) -> dict[int, tuple[int, ...]]:
-    """Return the contacts of every node now, in the drawn order of the views."""
+    """Return the current contacts of every node, in the drawn order of the views."""
     return {node: tuple(view.ports) for node, view in views.items()}

@@ -1,11 +1,11 @@
-"""Who solves for a node: the deterministic rule, or any law or chat endpoint in its place.
+"""Solvers of the nodes' tasks: the deterministic rule, or any law or chat endpoint in its place.
 
-An organiser says who sends to whom. What a node makes of its view is its solver's: `ViewSolver`
-reads the private proposal that the view has already; `LawSolver` asks a law, which may be a
-language model in this process or behind an endpoint, and takes its task action and response. Its
-deposits and commitments are left out: messages go where the organiser sends them. How far a node
-has come, and what a round brought it, is read from its own view in the same way for all of them.
-Invariant: nothing here sees more than one node's view.
+An organiser decides which node sends to which contact; a solver decides what a node makes of its
+view. `ViewSolver` reads the private proposal that the view already has; `LawSolver` queries a law,
+which may be a language model in this process or behind an endpoint, and takes its task action and
+response. The law's deposits and commitments are dropped: messages go where the organiser sends
+them. A node's progress and its gain in a round are read from its own view in the same way for all
+solvers. Invariant: nothing here sees more than one node's view.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _OLDEST = 10
 
 
 def read(view: View) -> Solution:
-    """Return how far a node has come, as its view shows it.
+    """Return the progress of a node, as its view shows it.
 
-    On Silo this is coverage; on graphs the share of contacts whose answer is known; where claims
-    have places, 1 for what is in sight and less for an older report; else the strongest support.
+    On Silo this is coverage; on graphs the share of contacts whose answer is known; if claims have
+    places, 1 for a place in sight and less for an older report; else the strongest support.
     """
     ready, bins = bool(view.private.ready), view.private.coverage
     if bins is not None:
@@ -55,11 +55,11 @@ def _nearness(row: ClaimRow) -> float:
 
 
 def local_gain(before: NodeView | None, now: NodeView) -> float:
-    """Return how much a node gained with the last round, from what its own views show.
+    """Return how much a node gained in the last round, from what its own views show.
 
-    On Silo the share of the pieces held that came in; on graphs the share of contacts that answer
-    otherwise than they did; where claims have places, 1 for a report that is worth walking to.
-    Elsewhere, and beyond that, a rise of confidence counts.
+    On Silo, the share of the pieces held that are new; on graphs, the share of contacts whose
+    answer has changed; if claims have places, 1 for a report that is worth walking to. In all other
+    cases, the rise in confidence.
     """
     gained = now.view.private.observation.get("gained")
     if isinstance(gained, int):
@@ -74,29 +74,29 @@ def local_gain(before: NodeView | None, now: NodeView) -> float:
 
 
 class ViewSolver:
-    """The deterministic solver: it reads the private proposal that the view has already.
+    """The deterministic solver: it reads the private proposal that the view already has.
 
-    With private workers hired the proposal is theirs, and their calls and tokens are counted as
-    every worker's are; this solver adds its own call for every time a node solves.
+    With private workers, the proposal is the worker's, whose calls and tokens are counted as usual;
+    this solver adds one call every time a node solves.
     """
 
     def solve(self, requests: Sequence[Request]) -> list[Solution]:
-        """Read every view, at one call each."""
+        """Read every view and charge one call each."""
         return [read(request.view)._replace(usage=Usage(calls=1)) for request in requests]
 
 
 class LawSolver:
-    """Takes action and response of every node from a law, in one batch for all who solve.
+    """A solver that takes the action and response of every node from a law, in one batch.
 
-    An answer that is no legal action costs its call and leaves the node to the common rule; it is
-    not asked for again.
+    An answer that is not a legal action still costs its call, but is not retried; the node then
+    follows the common rule.
     """
 
     def __init__(self, law: Law) -> None:
         self.law = law
 
     def solve(self, requests: Sequence[Request]) -> list[Solution]:
-        """Ask the law for everyone at once."""
+        """Query the law for all requests at once."""
         decodes = ask(self.law, requests) if requests else []
         return [_solution(r.view, d) for r, d in zip(requests, decodes, strict=True)]
 

@@ -1,17 +1,17 @@
 """SwarmSys (arXiv 2510.10047): explorers, workers and validators, matched by profile.
 
-Published: three roles in a closed loop of exploring, working and validating; agent profiles of
+From the paper: three roles in a closed loop of exploring, working and validating; agent profiles of
 competence and availability, event profiles; probabilistic matching by embedding with epsilon-greedy
 exploration; validated contributions reinforce the pair, others fade.
-Reconstructed: no code and no full text were at hand, so the loop is rebuilt from summaries.
-Ours: every constant of `Constants`, the shares of the roles, the explicit evaporation, the switch
-of an idle node to a role that is missing around it, and the events: on the anonymous interface an
-open sub-goal is the next bin of coverage that a node lacks, since views name no pieces. Profiles of
-contacts are what their frames last said. Simpler than the summaries: each node draws its role by
-itself, compatibility belongs to a contact and not to a kind of event, no node matches itself,
-and a validator asks whether its own view gained and holds no conflict, without comparing results.
-No training; state lasts for one episode. One node is planned for at a time: there is no board that
-all can read.
+Reconstructed: neither code nor full text was available, so the loop is rebuilt from summaries.
+Our choices: all constants in `Constants`, the shares of the roles, the explicit evaporation, the
+switch of an idle node to a role that is missing around it, and the events: views name no pieces, so
+an open sub-goal is the next bin of coverage that a node lacks. The profile of a contact is the
+content of its last frame. Simpler than the summaries: each node draws its role independently,
+compatibility belongs to a contact and not to a kind of event, no node matches itself, and a
+validator checks whether its own view gained and holds no conflict, without comparing results.
+There is no training; state lasts for one episode. Each node is planned separately: there is no
+shared board.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from waggle.core.schema import MAX_BIN
 
 EXPLORER, WORKER, VALIDATOR = "explorer", "worker", "validator"
 ROLES = (EXPLORER, WORKER, WORKER, VALIDATOR)
-"""What a role is drawn from: 1 : 2 : 1."""
+"""The list that roles are drawn from, in the ratio 1 : 2 : 1."""
 EVENT, RESULT, ACCEPT, REJECT = "event", "result", "accept", "reject"
 
 
 @dataclass(frozen=True)
 class Constants:
-    """All numbers of the reconstruction, in one place."""
+    """All constants of the reconstruction."""
 
     temperature: float = 0.5
     explore: float = 0.1
     """Share of uniform choices in matching."""
     weight: float = 0.15
-    """What one unit of compatibility adds to a similarity."""
+    """Amount that one unit of compatibility adds to a similarity."""
     step: float = 0.25
     cap: float = 4.0
     evaporation: float = 0.95
@@ -66,7 +66,7 @@ class Constants:
 
 
 class FrameNote(NamedTuple):
-    """What a frame says beside its trace."""
+    """The memo that a frame carries beside its trace."""
 
     role: str
     kind: str
@@ -78,12 +78,12 @@ class FrameNote(NamedTuple):
     workload: int
 
     def memo(self) -> Memo:
-        """Write it on a frame."""
+        """Return the note as the memo of a frame."""
         return (self.role, self.kind, self.level, self.held, self.workload)
 
     @classmethod
     def read(cls, memo: Memo) -> FrameNote | None:
-        """Return what a memo says, or None if it is none of ours."""
+        """Parse a memo; return None if it is not of this format."""
         if len(memo) != len(cls._fields):
             return None
         role, kind, *numbers = memo
@@ -98,7 +98,7 @@ class _Event(NamedTuple):
 
 @dataclass
 class Profile:
-    """What one node keeps of itself and of its contacts."""
+    """The state of one node: its own profile and those of its contacts."""
 
     task: str
     rng: Random
@@ -106,7 +106,7 @@ class Profile:
     competence: Vector
     events: list[_Event] = field(default_factory=list)
     compatibility: dict[int, float] = field(default_factory=dict)
-    """By contact: how often its results were accepted here, or ours by it."""
+    """By contact: score of its results accepted here and of this node's results accepted there."""
     heard: dict[int, FrameNote] = field(default_factory=dict)
     idle: int = 0
 
@@ -121,16 +121,16 @@ class SwarmSys:
         self._own = constants or Constants()
 
     def begin(self, opening: Opening) -> Profile:
-        """Draw the role of a node; its competence starts at the task's."""
+        """Draw the role of a node; its competence starts as the vector of the task."""
         rng = Random(opening.seed)
         task = opening.contract.task
         return Profile(task, rng, rng.choice(ROLES), encode((task,)))
 
     def feedback(self, state: Profile, round: int, outcomes: Sequence[Outcome]) -> None:
-        """Learn nothing from acknowledgements: validators reinforce."""
+        """Ignore the outcomes: reinforcement comes from validators."""
 
     def plan(self, state: Profile, round: int, views: Mapping[int, NodeView]) -> RoundPlan:
-        """Take in what was said, then do what the role of the node asks for."""
+        """Process the memos received, then act by the role of the node."""
         ((node, view),) = views.items()
         state.compatibility = {
             j: value * self._own.evaporation for j, value in state.compatibility.items()
@@ -154,7 +154,7 @@ class SwarmSys:
         )
 
     def _hear(self, state: Profile, received: Received, said: FrameNote) -> None:
-        """Keep a contact's profile; take on its event, or the verdict on a result of ours."""
+        """Store a contact's profile, and its event or its verdict on this node's result."""
         state.heard[received.sender] = said
         if said.kind == EVENT:
             state.events.append(_Event(said.level, received.sender, 0))
@@ -168,7 +168,7 @@ class SwarmSys:
         state.competence = toward(state.competence, goal, self._own.drift)
 
     def _adapt(self, state: Profile, view: NodeView, busy: bool) -> None:
-        """Switch an idle node to a role that no contact was heard in."""
+        """Switch an idle node to a role that no contact has reported."""
         state.idle = 0 if busy else state.idle + 1
         around = {state.heard[j].role for j in view.ports if j in state.heard}
         absent = [role for role in dict.fromkeys(ROLES) if role not in {*around, state.role}]
@@ -179,12 +179,12 @@ class SwarmSys:
     def _explore(
         self, state: Profile, view: NodeView, results: object
     ) -> tuple[int | None, str, int]:
-        """Publish the next sub-goal to the contact that it matches."""
+        """Send the next sub-goal to a matching contact."""
         level = _next(view)
         return self._match(state, view, level), EVENT, level
 
     def _work(self, state: Profile, view: NodeView, results: object) -> tuple[int | None, str, int]:
-        """Work on the event that fits best and answer where it came from; without one, explore."""
+        """Work on the best-fitting event and reply to its origin, else on the next sub-goal."""
         here = [e for e in state.events if e.origin in view.ports]
         if not here:
             level = _next(view)
@@ -214,7 +214,7 @@ class SwarmSys:
         return contact, ACCEPT if accepted else REJECT, level
 
     def _match(self, state: Profile, view: NodeView, level: int) -> int | None:
-        """Draw a contact by similarity, compatibility and availability of its profile."""
+        """Draw a contact, weighted by similarity, compatibility and availability of its profile."""
         contacts = list(view.ports)
         if not contacts:
             return None
@@ -237,9 +237,9 @@ def _next(view: NodeView) -> int:
 
 
 def _confirmed(view: NodeView) -> bool:
-    """Whether results brought the receiver something, and nothing contradicts what it holds.
+    """Return whether the receiver gained something and nothing contradicts what it holds.
 
-    Where contacts report what they saw, two sources must say the same.
+    If claims have a source, two sources must support the same claim.
     """
     private = view.view.private
     if any(e.conflict for e in private.evidence) or not view.gain:

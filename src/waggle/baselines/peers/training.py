@@ -1,9 +1,9 @@
 """Offline training of organisers: small parameters in one JSON file, step by step.
 
-A method's `Fit` improves parameters by one step at a time and plays its episodes through a function
-that is given to it. The file is written after every few steps, so that an interrupted fit goes on
-where it was; draws are named by the step, so that it ends where an uninterrupted one does.
-Invariant: only development cases are played, and a file is read by the method that wrote it.
+A method's `Fit` improves the parameters step by step and plays its episodes through a callback. The
+file is written every few steps, so that an interrupted fit can resume; random draws are seeded by
+the step, so that a resumed fit gives the same result as an uninterrupted one. Invariant: only
+development cases are played, and a file is read only by the method that wrote it.
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ from waggle.runtime.sync import Engine
 
 Parameters: TypeAlias = dict[str, Any]
 Steps: TypeAlias = "int | Mapping[str, int] | None"
-"""Steps of every group of cases, or by substrate; the method's own number where none is given."""
+"""Steps of every group of cases, or by substrate; the method's default if none is given."""
 Play: TypeAlias = Callable[[Organiser, Case, int], float]
-"""Plays one case under an organiser, with draws of its own, and returns the utility."""
+"""Plays one case with an organiser and the number of a draw, and returns the utility."""
 WORKING = "working"
-"""Where a method keeps what only a fit that goes on needs, such as moments of gradients."""
+"""Key of the state that only an unfinished fit needs, such as moments of gradients."""
 SAVED = 10
-"""Steps between two writings of the file."""
+"""Steps between two writes of the file."""
 
 
 class Learner(Protocol):
-    """How a method is trained."""
+    """The trainer of a method."""
 
     @property
     def name(self) -> str:
-        """The method."""
+        """The name of the method."""
         ...
 
     @property
     def steps(self) -> int:
-        """Steps, where a recipe names no other number."""
+        """Number of steps, unless a recipe names another."""
         ...
 
     @property
     def batch(self) -> int:
-        """Cases of a step."""
+        """Cases per step."""
         ...
 
     @property
     def per_size(self) -> bool:
-        """Whether every substrate and population has its own steps."""
+        """Whether every substrate and population is trained in separate steps."""
         ...
 
     def plays(self, step: int) -> int:
@@ -65,16 +65,16 @@ class Learner(Protocol):
         ...
 
     def start(self) -> Parameters:
-        """Return the parameters before the first step; what is in `WORKING` ends with a fit."""
+        """Return the initial parameters; the entry `WORKING` is dropped when a fit ends."""
         ...
 
     def step(self, found: Parameters, step: int, cases: Sequence[Case], play: Play) -> Parameters:
-        """Return better parameters, after playing these cases."""
+        """Return the parameters after one step on the given cases."""
         ...
 
 
 class Progress(NamedTuple):
-    """Where a fit stands."""
+    """The progress of a fit."""
 
     step: int
     of: int
@@ -93,7 +93,7 @@ class _FitFile(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def learner_of(method: str) -> Learner:
-    """Return the training of a method by its name."""
+    """Return the trainer of a method by its name."""
     trained = [name for name, each in METHODS.items() if each.learner]
     if method not in trained:
         hint = suggest(method, trained)
@@ -104,7 +104,7 @@ def learner_of(method: str) -> Learner:
 
 
 def state_of(path: Path, learner: Learner) -> str:
-    """Say which parameters a fit begins with: their digest, and how far they have come."""
+    """Describe the parameters a fit begins with: their digest and the number of steps done."""
     if not path.exists():
         return f"{digest_of(learner.start())}, untrained"
     kept = _read(path, learner.name)
@@ -112,7 +112,7 @@ def state_of(path: Path, learner: Learner) -> str:
 
 
 def digest_of(found: Parameters) -> str:
-    """Return twelve hex digits that change with the parameters."""
+    """Return a digest of the parameters: twelve hex digits."""
     return blake2b(msgspec.json.encode(found, order="sorted"), digest_size=6).hexdigest()
 
 
@@ -149,14 +149,14 @@ def utility(organiser: Organiser, case: Case, draw: int) -> float:
 
 
 class _SeededPeer(Peer):
-    """A peer whose draws belong to one sample of one case."""
+    """A peer with the random draws of one sample of one case."""
 
     def __init__(self, organiser: Organiser, draw: int) -> None:
         super().__init__(organiser)
         self._draw = draw
 
     def conduct(self, world: Any, case: Case) -> Conductor:
-        """Conduct with other draws than the case's own."""
+        """Return a conductor whose random draws depend on the sample."""
         return Conductor(self.organiser, self._solver, world, case, self._draw)
 
 
@@ -169,15 +169,15 @@ def fit(
     play: Play = utility,
     watch: Callable[[Progress], None] | None = None,
 ) -> Parameters:
-    """Train a method on development cases, or go on where an earlier call was interrupted.
+    """Train a method on development cases, or resume where an earlier call was interrupted.
 
     Args:
         learner: the method's `Fit`.
-        cases: development cases; a method with steps of its own for every population takes them
-            apart by substrate and size.
+        cases: development cases; for a method with separate steps for every population, they are
+            grouped by substrate and size.
         path: the file of the parameters.
         steps: steps of every group, or by substrate.
-        play: what plays a case.
+        play: callable that plays a case.
         watch: called whenever the file is written.
     """
     for case in cases:
@@ -213,7 +213,7 @@ def episodes(learner: Learner, cases: Sequence[Case], steps: Steps = None) -> in
 
 
 def _turns(learner: Learner, cases: Sequence[Case], steps: Steps) -> list[list[Case]]:
-    """Return for every step the cases that it draws from."""
+    """Return, for every step, the cases that it draws from."""
     if not cases:
         raise ConfigError("a fit needs cases; name tasks, sizes and development seeds")
     groups: dict[tuple[str, int], list[Case]] = {}
@@ -226,7 +226,7 @@ def _turns(learner: Learner, cases: Sequence[Case], steps: Steps) -> list[list[C
 
 
 def _write(path: Path, kept: _FitFile) -> None:
-    """Replace the file in one step, so that an interruption leaves the old one."""
+    """Replace the file atomically, so that an interruption leaves the old one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_suffix(".new")
     beside.write_bytes(msgspec.json.format(msgspec.json.encode(kept, order="sorted"), indent=1))
@@ -239,7 +239,7 @@ def adam(
     moments: Mapping[str, Sequence[float]],
     rate: float,
 ) -> dict[str, list[float]]:
-    """Move values up a slope by one step of Adam, in place; return the new moments."""
+    """Update values in place by one Adam step of gradient ascent; return the new moments."""
     found: dict[str, list[float]] = {name: list(kept) for name, kept in moments.items()}
     for name in sorted({*slope, *found}):
         first, second, count = found.get(name, [0.0, 0.0, 0.0])

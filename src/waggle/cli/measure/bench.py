@@ -1,4 +1,4 @@
-"""`waggle bench …`: the door to the folder `benchmarks` of a checkout, which measures speed."""
+"""`waggle bench …`: run the speed benchmarks in the folder `benchmarks` of a checkout."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`waggle check …`: is a substrate, a law, a record, a run or a set of recorded vectors sound?
+"""`waggle check …`: check a substrate, a law, a record, a run or a set of recorded vectors.
 
-The exit code of every check is 1 if something was found.
+The exit code of every check is 1 if a problem was found.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from waggle.testing import Report
 
 SHOWN = 20
-"""Episodes that differ and are listed; all of them are counted."""
+"""Maximum number of differing episodes that are listed; all of them are counted."""
 VECTORS = {name: f"conformance.{name}" for name in ("agentsnet", "silo", "swarmbench")}
 """Substrate -> the module of a checkout whose `check_vectors` compares recorded files."""
 

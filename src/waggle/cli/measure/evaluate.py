@@ -37,7 +37,7 @@ from waggle.learn.runs import find as find_learned
 from waggle.report import catalog, docs_pages, page
 
 SHOWN_FAILURES = 3
-"""Failed cells whose reason is printed; the rows hold all of them."""
+"""Number of failed cells whose reason is printed; the rows hold all reasons."""
 
 
 def evaluate(
@@ -101,7 +101,7 @@ def evaluate(
     chosen = plan.load(recipe)
     if hired := read_worker(worker, worker_options):
         chosen = plan.with_worker(chosen, hired)
-    catalog.check(chosen)  # now, not when everything has been played
+    catalog.check(chosen)  # fail now, not after everything has been played
     cells = whole = plan.cells(chosen)
     place = out or Path("runs") / recipe.stem
     if methods or tasks or n or seeds is not None:
@@ -152,7 +152,7 @@ def evaluate(
 
 
 def _count(cells: Sequence[Cell], done: Mapping[Key, Row], *, json: bool) -> int:
-    """Print what a plan asks of every method, and which laws nobody knows."""
+    """Print the cells and decisions of every method of a plan, and the unknown laws."""
     laws, known = {cell.method: cell.law for cell in cells}, plugins.names("law")
     for method, law in laws.items():
         if law not in known and not Path(law).is_dir():
@@ -208,7 +208,7 @@ def _progress(
 ) -> Iterator[Callable[[Row], None]]:
     """Show a bar on a terminal, elsewhere a line for every tenth of the plan; collect failures.
 
-    Of a metric that fails, the first reason is kept.
+    For a metric that fails, the first reason is kept.
     """
     with counting("cells", total, quiet=quiet, lines=True) as step:
 

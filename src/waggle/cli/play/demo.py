@@ -1,9 +1,9 @@
 """`waggle demo`: watch a shipped law organise a swarm, next to simpler laws.
 
 Two Silo questions, for which every agent holds a part of the data and has three contacts. In the
-first the answer has to come together; in the second one agent's data change after answers have
-formed, so that commitments must reopen ("late counterevidence"). The same two cases are then played
-by the heuristic and by agents that work alone.
+first, the agents have to combine their data; in the second, one agent's data change after answers
+have formed, so that commitments must reopen ("late counterevidence"). The same two cases are then
+played by the heuristic and by agents that work alone.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ SCENES = (
 )
 COMPARED = ("heuristic", "private-only")
 WIDE = 106
-"""Columns of a screen that has room for messages and reopenings behind the answers."""
+"""Minimum screen width to show messages and reopenings after the answers."""
 
 
 class SceneResult(NamedTuple):
-    """What one scene came to."""
+    """The result of one scene."""
 
     footer: Footer
     seconds: float
@@ -77,7 +77,7 @@ def demo(*, law: str = "nano", out: Path = Path("runs/demo"), json: AsJson = Fal
 
 
 def _loaded(name: str) -> tuple[Law, float]:
-    """Return a law with its weights in memory, so that loading is not taken for deciding."""
+    """Load a law with its weights, and time that, so that loading does not count as deciding."""
     start = time.perf_counter()
     made = make_law(name)
     getattr(made, "load", lambda: None)()
@@ -121,7 +121,7 @@ class Answers:
 
 
 def _outcome(name: str, scenes: list[SceneResult]) -> dict[str, Any]:
-    """Return the line of one law: scores, traffic, speed, and how well it spells."""
+    """Return the results of one law: scores, traffic, speed, and share of valid first decodes."""
     count: Counter[str] = Counter()
     for played in scenes:
         count.update(played.footer.counters)

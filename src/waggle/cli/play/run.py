@@ -221,14 +221,14 @@ def run(
 
 
 def _refuse_foreign(groups: dict[str, Any], substrate: str) -> None:
-    """Refuse options of another substrate: they would be ignored in silence."""
+    """Refuse options of another substrate, which would otherwise be ignored silently."""
     for name, model in groups.items():
         if model is not None and name not in {substrate, *SETTINGS}:
             raise ConfigError(f"--{name}.* belongs to {name}, this task to {substrate}; remove it")
 
 
 def _check_engine(engine: str, sharding: dict[str, Any], watch: bool) -> None:
-    """Refuse options of shards on other engines, and pictures of single agents on theirs."""
+    """Refuse options of shards without the engine ray, and pictures of single agents with it."""
     if engine != "ray" and sharding:
         name = next(iter(sharding)).replace("_", "-")
         raise ConfigError(f"--{name} belongs to --engine ray; add it, or leave --{name} out")
@@ -240,7 +240,7 @@ def _check_engine(engine: str, sharding: dict[str, Any], watch: bool) -> None:
 
 
 def command(tokens: Sequence[str]) -> Callable[..., int]:
-    """Return `run` with one parameter for every group of dotted options a line is about."""
+    """Return `run` with a parameter for every group of dotted options of the command line."""
 
     @wraps(run)
     def with_groups(*words: Any, **options: Any) -> int:

@@ -74,14 +74,14 @@ def serve(
     token = limits.token_for(host, given)
     meters = Meters()
     with ExitStack() as stack:
-        # Weights that are missing are better found out now than by the first client.
+        # Report missing weights now, not at the first request.
         if replicas is None:
             getattr(source, "load", lambda: None)()
             copies = []
         else:
             make = partial(options.make_law, law, law_options)
             copies = stack.enter_context(opened(law, make, replicas, replicas_on))
-            # A server that is asked to stop ends its replicas first, as by Ctrl-C.
+            # On SIGTERM the server stops its replicas first, as on Ctrl-C.
             signal.signal(signal.SIGTERM, signal.default_int_handler)
         console.note(f"serving {law} on http://{host}:{port}/v1; stop with Ctrl-C")
         if token and not given:
@@ -98,7 +98,7 @@ def serve(
 
 
 def _files() -> int:
-    """Return how many connections this process may open beside its own files."""
+    """Return the number of connections this process may open in addition to its own files."""
     try:
         import resource
     except ImportError:

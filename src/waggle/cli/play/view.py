@@ -71,7 +71,7 @@ def _serving() -> ModuleType:
     """Return the module of the viewer's server.
 
     Raises:
-        ConfigError: if what it needs is not installed.
+        ConfigError: if its libraries are not installed.
     """
     try:
         from waggle.view import server
@@ -83,14 +83,14 @@ def _serving() -> ModuleType:
 
 
 def show_live(folder: Path, run: str = "") -> Callable[[], None]:
-    """Show a folder in the browser while it is played into.
+    """Show a folder in the browser while episodes are being recorded in it.
 
     Args:
-        folder: where the records come.
-        run: name of the record that is played, if it is one.
+        folder: folder of the records.
+        run: name of the record that is being written, if there is only one.
 
     Returns:
-        what is called at the end: on a terminal it keeps the page until Ctrl-C.
+        a function to call at the end: on a terminal it keeps the page until Ctrl-C.
     """
     page = _serving().BackgroundViewer(folder)
     address = page.address + (f"#{urlencode({'run': run})}" if run else "")
@@ -107,7 +107,7 @@ def show_live(folder: Path, run: str = "") -> Callable[[], None]:
 
 
 def _standard_input(folder: Path) -> Path:
-    """Keep a record from standard input in a file, up to the largest that is shown."""
+    """Save a record from standard input to a file, up to the largest size that is shown."""
     from waggle.view.decisions import MAX_FILE
 
     data = sys.stdin.buffer.read(MAX_FILE + 1)

@@ -74,7 +74,7 @@ def _packages() -> list[Finding]:
 
 
 def _extras() -> list[Finding]:
-    """Say of every extra what it is for, or what cannot run without it and what can."""
+    """Report the purpose of every extra, or what cannot run without it and what can."""
     found = []
     for extra, names in EXTRAS.items():
         lacks = [name for name in names if not _package(name, False, "").ok]

@@ -1,4 +1,4 @@
-"""`waggle list`: what can be run, by whom, and what is measured."""
+"""`waggle list`: substrates, tasks, laws, peer methods, private workers and metrics."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _print(title: str, rows: list[Row]) -> None:
 
 
 def _text(row: Row, column: str) -> str:
-    """Return one cell; behind a description stand its package and its options."""
+    """Return one cell; a description is followed by its package and its options."""
     value = row[column]
     text = " ".join(value) if isinstance(value, list) else str(value)
     if column == "about" and row.get("from", "waggle") != "waggle":
@@ -141,7 +141,7 @@ def _described(kind: Literal["substrate", "law"]) -> list[Any]:
 
 
 def _about(target: str) -> str:
-    """Return the first line of the docstring of what a target names."""
+    """Return the first line of a target's docstring."""
     module, _, attribute = target.partition(":")
     try:
         text = attrgetter(attribute)(import_module(module)).__doc__ or ""

@@ -1,6 +1,6 @@
 """`waggle recipes …`: list and copy the recipes that come with the package.
 
-They lie in `recipes/` of the repository, once; the build puts them into the wheel.
+They are stored only once, in `recipes/` of the repository; the build puts them into the wheel.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from waggle.cli.options import AsJson
 from waggle.core.errors import ConfigError, suggest
 
 FOLDER = "recipes"
-"""Where copies go: the commands of the documentation then work as they are written."""
+"""Folder of the copies, so that the commands of the documentation work as they are written."""
 
 
 class Entry(NamedTuple):
@@ -28,7 +28,7 @@ class Entry(NamedTuple):
     name: str
     path: Path
     use: str
-    """How it is used: the command that takes it."""
+    """The command that takes it."""
     about: str
 
 

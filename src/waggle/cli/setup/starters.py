@@ -1,4 +1,4 @@
-"""What `waggle new` writes: for every kind a file that runs, its test and a page about it.
+"""Templates of `waggle new`: for every kind a file that runs, its test and a page about it.
 
 `$name` is the registered name, `$module` the file without its ending, `$cls` the class, `$kind` the
 kind.
@@ -213,4 +213,4 @@ waggle run silo/I-01 -n 4 --worker $module.py:$module --worker.schedule reuse
 """),
     ),
 }
-"""Kind -> its texts."""
+"""Kind -> its templates."""

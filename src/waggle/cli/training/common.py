@@ -1,4 +1,4 @@
-"""What the commands of training share: progress of updates, time per phase, who speaks."""
+"""Code shared by the training commands: progress of updates, time per phase, muted processes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHOWN = ("nll", "orbit.accuracy", "field", "validation.nll")
 
 
 class Phases:
-    """How long each part of a run took."""
+    """The duration of each part of a run."""
 
     def __init__(self) -> None:
         self._seconds: dict[str, float] = {}
@@ -35,7 +35,7 @@ class Phases:
         console.note(f"{name}: {self._seconds[name]} s")
 
     def show(self, out: Path) -> None:
-        """Print the table and keep it beside the run."""
+        """Print the table and save it in the folder of the run."""
         rows = [*self._seconds.items(), ("all", round(sum(self._seconds.values()), 1))]
         console.table("Seconds per phase", ("phase", "seconds"), rows, right=1)
         (out / "phases.json").write_text(json.dumps(self._seconds, indent=1), encoding="utf-8")
@@ -43,7 +43,7 @@ class Phases:
 
 @contextmanager
 def one_speaks() -> Iterator[None]:
-    """Of several training processes, let the first alone speak; errors of all are told."""
+    """Mute all training processes except the first; errors of every process still propagate."""
     if os.environ.get("RANK", "0") == "0":
         yield
         return
@@ -52,10 +52,10 @@ def one_speaks() -> Iterator[None]:
 
 
 class FailedJobs(dict[str, str]):
-    """Jobs that came to no result and why, told as they fail."""
+    """Jobs without a result, with the reasons, reported as they fail."""
 
     def __call__(self, job: Job, reason: str) -> None:
-        """Note one."""
+        """Record and report one failed job."""
         self[job.name] = reason
         console.note(f"lost: {job.name}: {reason}")
 

@@ -77,7 +77,7 @@ def train(
     settings = read_recipe(recipe)
     if arm == "all" and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ConfigError("--arm all trains arms side by side by --jobs; start it as one process")
-    if start is not None:  # before anything is made that takes long
+    if start is not None:  # checked before any long work begins
         if arm == "warm-start":
             raise ConfigError("--start leaves stage one out: name another --arm")
         if (search := read_json(start / SEARCH)) is not None:
@@ -117,13 +117,13 @@ def train(
 def _both_stages(
     stages: Stages, arm: str, data: StageTwoData, jobs: int, phases: Phases, tell: Progress
 ) -> Path:
-    """Train what comes before the arms of a factorial, or one arm; return its law."""
+    """Train the stages before the arms of a factorial, or one arm; return the law."""
     from waggle.scd.run.data import play_transitions
 
     if stages.harvested and not stages.warm:
         with phases("tokens"):
             stages.tokens(tell)
-    main = stages.processes.main  # makes the data; the others find it when they are waited for
+    main = stages.processes.main  # this process makes the data, and the others wait for it
     beside = stages.harvested and not stages.warm
     making = data.made_beside(beside, phases) if main else nullcontext()
     with making, phases("stage one"):
@@ -142,10 +142,10 @@ def _both_stages(
 
 
 def _factorial(planned: list[Cell], jobs: int, arms: Path, processes: Workers | None) -> int:
-    """Train and diagnose the four arms of every seed; write each result when it comes.
+    """Train and diagnose the four arms of every seed; write each result as soon as it is ready.
 
     Returns:
-        how many arms could not be trained or diagnosed.
+        the number of arms that could not be trained or diagnosed.
     """
     from waggle.scd.run import factorial
     from waggle.scd.run.workers import run_all
@@ -169,7 +169,7 @@ def _factorial(planned: list[Cell], jobs: int, arms: Path, processes: Workers | 
 
 
 def _summary(out: Path, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Write the numbers of the arms that are there as one table."""
+    """Write the numbers of the finished arms as one table, and return its rows."""
     from waggle.scd.diagnose.law import numbers
     from waggle.scd.run import factorial
 

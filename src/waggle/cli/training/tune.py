@@ -101,7 +101,7 @@ def _rates(text: str) -> list[float]:
 
 
 def _warm(first: Candidate, phases: Phases, workers: int) -> None:
-    """Make what candidates start from and read: tokens, corpus, warm start, encoded records."""
+    """Make the shared inputs of the candidates: tokens, corpus, warm start, encoded records."""
     from waggle.scd.run import tune as search
     from waggle.scd.run.data import StageTwoData
 
@@ -121,7 +121,7 @@ def _warm(first: Candidate, phases: Phases, workers: int) -> None:
 def _results(
     ready: Sequence[Candidate], jobs: int, lost: Failed[Candidate], processes: Workers | None
 ) -> list[dict[str, Any]]:
-    """Train what is not trained yet; return the numbers of all by rate."""
+    """Train the candidates that are not trained yet; return the results of all, by rate."""
     from waggle.scd.run.workers import run_all
 
     found = []

@@ -1,7 +1,7 @@
 """The declared families, and labelled views of their problems.
 
 `far` is trained on in both arms, `near` in the second arm only; the `development` problems are Far
-ones that no law is trained on. Views come from played episodes at drawn updates; the label is the
+ones that no law is trained on. Views come from played episodes at random updates; the label is the
 decision of the problem's own rule on the view as it is shown. Invariant: a stream of views is a
 pure function of its salt, and no transfer task is read.
 """
@@ -44,28 +44,28 @@ FAMILIES: Mapping[str, Sequence[str]] = {
     "near": tuple(near.PROBLEMS),
     "development": HELD_OUT,
 }
-"""Names of the problems by family; the families have none in common."""
+"""Names of the problems by family; the families are disjoint."""
 PER_TASK = 10
-"""Views in a row of one task, about: a shared prompt is tokenised once."""
+"""Approximate number of consecutive views of one task; their prompt is tokenised once."""
 _ASIDE = 30
-"""Percent of goals with a further sentence that means nothing."""
+"""Percent of goals with an additional meaningless sentence."""
 _CHANGED, _UNCHANGED = 70, 15
-"""Percent of updates that give a view, with and without an answer that changes: most of an episode
-comes to rest, and a law that learned from all of it would learn to repeat itself."""
+"""Percent of updates that give a view, with and without a changed answer. In most of an episode no
+answer changes, and a law that learned from all of it would learn to repeat itself."""
 _ANY = 25
-"""Percent of such updates that give a view of any further node."""
+"""Percent of such updates that also give the view of a random node."""
 _PLAYED = 5
-"""Updates per node that are played: in the rest of a long episode little happens."""
+"""Maximum updates per node that are played; later in a long episode little happens."""
 _ACTIVE = 50
-"""Percent of such updates that give a view of the node whose turn it is, and no other."""
+"""Percent of such updates that give only the view of the node whose turn it is."""
 
 
 def pairs(
     family: str, salt: int, count: int, order: Order = "shuffled"
 ) -> Iterator[tuple[View, Decision]]:
-    """Make so many views of a family's problems in a canon order, each with its label.
+    """Yield `count` views of a family's problems in the given order, each with its label.
 
-    Problems take turns. A view is shown under fresh names and row orders, and labelled as shown.
+    Problems alternate. A view is shown with fresh names and row orders, and labelled as shown.
     """
     names = FAMILIES[family]
     episodes = (
@@ -104,7 +104,7 @@ def _episode(draw: Draw, problem: Problem, order: Order) -> Iterator[tuple[View,
 
 
 def make_task(draw: Draw, problem: Problem) -> Task:
-    """Put a problem into drawn words: actions, keys, the goal, and facts that mean nothing."""
+    """Draw the words of a problem: actions, keys, the goal, and distractor facts."""
     numbers = (*problem.private, *problem.public)
     further = draw.choice((0, 0, 0, 1, 2))
     found = draw_keys(draw, 2 + len(numbers) + further)
@@ -127,7 +127,7 @@ def make_task(draw: Draw, problem: Problem) -> Task:
 def _goal(
     draw: Draw, problem: Problem, plain: Sequence[str], verb: str, keys: Mapping[str, str], k: int
 ) -> str:
-    """Word the goal: what is asked, whose turn it is, what is told, and perhaps an aside."""
+    """Return the goal text: the problem, the turns, what contacts state, and perhaps an aside."""
     parts = [draw.choice(GOALS["problems"][problem.name])]
     parts += [draw.choice(GOALS["turn"])] if problem.turns else []
     parts.append(draw.choice(GOALS["telling"]))

@@ -1,8 +1,8 @@
 """Far problems: local problems on graphs whose goals and rules no transfer task shares.
 
-Ten of them: orientations, layers and pointers to a marked node, ranks, cores, tokens, threshold
-automata and parities. A rule is a standard anonymous one; where simultaneous moves would undo one
-another, the observation says whose turn it is. Invariant: every rule reads one view.
+There are ten: orientations, layers and pointers to a marked node, ranks, cores, tokens, threshold
+automata and parities. The rules are standard anonymous ones; where simultaneous moves would undo
+one another, the observation shows a node's turn. Invariant: every rule reads one view.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _loaded(draw: Draw, graph: Graph) -> list[dict[str, int]]:
 
 
 def layers(graph: Graph, root: int) -> list[int]:
-    """Return the distance of every node from one."""
+    """Return the distance of every node from `root`."""
     found = {root: 0}
     queue = [root]
     for node in queue:
@@ -59,7 +59,7 @@ def _marks(episode: Episode) -> list[int]:
 
 
 def sinkless_rule(seen: NodeFacts) -> Choice:
-    """Claim a link; in its turn a node whose link is claimed by both ends claims another."""
+    """Claim an edge; in its turn, a node whose edge is claimed by both ends claims another."""
     named = seen.named()
     if named is None:
         return seen.proposal
@@ -70,13 +70,13 @@ def sinkless_rule(seen: NodeFacts) -> Choice:
 
 
 def sinkless_check(episode: Episode) -> bool:
-    """Whether every node has a link that leads out of it."""
+    """Return whether every node has an outgoing edge."""
     claimed = [answer[0] if isinstance(answer, tuple) else None for answer in episode.standing]
     return all(out is not None and claimed[out] != node for node, out in enumerate(claimed))
 
 
 def layer_rule(seen: NodeFacts) -> Choice:
-    """Start at the marked node; others take what comes after a contact's layer, once."""
+    """Answer 0 at the marked node; others answer once, one more than the least layer heard."""
     if seen.standing is not None:
         return seen.standing
     heard = [contact.answer for contact in seen.contacts if contact.answer is not None]
@@ -86,13 +86,13 @@ def layer_rule(seen: NodeFacts) -> Choice:
 
 
 def layer_check(episode: Episode) -> bool:
-    """Whether every answer is the distance from the marked node, modulo k."""
+    """Return whether every answer is the distance from the marked node, modulo k."""
     true = layers(episode.graph, _root(episode))
     return episode.standing == [layer % episode.task.k for layer in true]
 
 
 def parent_rule(seen: NodeFacts) -> Choice:
-    """Name a contact that is the root or has a parent, and keep to it."""
+    """Name a contact that is the root or has a parent, and keep it."""
     if seen.own["mark"]:
         return 0
     named = seen.named()
@@ -103,13 +103,13 @@ def parent_rule(seen: NodeFacts) -> Choice:
 
 
 def parent_check(episode: Episode) -> bool:
-    """Whether the root says so and all others name a contact that is one step nearer to it."""
+    """Return whether the root answers 0 and all others name a contact one step nearer to it."""
     true = layers(episode.graph, _root(episode))
     return _nearer(episode, true)
 
 
 def next_hop_rule(seen: NodeFacts) -> Choice:
-    """Name the contact with the least distance stated."""
+    """Name the contact that stated the smallest distance."""
     if seen.own["far"] == 0:
         return 0
     heard = [contact for contact in seen.contacts if "far" in contact.numbers]
@@ -121,7 +121,7 @@ def next_hop_rule(seen: NodeFacts) -> Choice:
 
 
 def next_hop_check(episode: Episode) -> bool:
-    """Whether every node but the goal names a contact that is one step nearer."""
+    """Return whether every node but the goal names a contact that is one step nearer."""
     return _nearer(episode, [start["far"] for start in episode.start])
 
 
@@ -134,13 +134,13 @@ def _nearer(episode: Episode, far: list[int]) -> bool:
 
 
 def rank_rule(seen: NodeFacts) -> Choice:
-    """Count the contacts with a smaller number, as far as they are known."""
+    """Count the contacts that are known to have a smaller number."""
     smaller = sum(c.numbers.get("number", 99) < seen.own["number"] for c in seen.contacts)
     return min(smaller, seen.k - 1)
 
 
 def rank_check(episode: Episode) -> bool:
-    """Whether every answer is the place among the contacts."""
+    """Return whether every answer is the node's rank among its contacts."""
     own = [start["number"] for start in episode.start]
     most = episode.task.k - 1
     true = [min(most, sum(own[c] < own[v] for c in some)) for v, some in enumerate(episode.graph)]
@@ -148,13 +148,13 @@ def rank_check(episode: Episode) -> bool:
 
 
 def core_rule(seen: NodeFacts) -> Choice:
-    """Leave once fewer than k contacts have not left; nobody comes back."""
+    """Leave once fewer than k contacts stay; a node that left does not come back."""
     staying = len(seen.contacts) - seen.counted(1)
     return 1 if seen.standing == 1 or staying < seen.k else 0
 
 
 def core_check(episode: Episode) -> bool:
-    """Whether those that stay are the k-core."""
+    """Return whether the nodes that stay are the k-core."""
     left: set[int] = set()
     while True:
         more = {
@@ -167,7 +167,7 @@ def core_check(episode: Episode) -> bool:
 
 
 def token_rule(seen: NodeFacts) -> Choice:
-    """In its turn a node gives to the contact with least, if that has two fewer or more."""
+    """In its turn, give a token to the contact with the fewest, if it has at least two fewer."""
     heard = [contact for contact in seen.contacts if "load" in contact.numbers]
     if not seen.own["turn"] or not heard:
         return 0
@@ -178,7 +178,7 @@ def token_rule(seen: NodeFacts) -> Choice:
 
 
 def token_move(episode: Episode) -> None:
-    """Move one token along every link that was named by a node that has one."""
+    """Move one token from every node that has one to the contact that it names."""
     for node, answer in enumerate(episode.standing):
         if isinstance(answer, tuple) and episode.numbers[node]["load"]:
             episode.numbers[node]["load"] -= 1
@@ -186,7 +186,7 @@ def token_move(episode: Episode) -> None:
 
 
 def token_check(episode: Episode) -> bool:
-    """Whether no token is lost and no two contacts differ by more than one."""
+    """Return whether no token is lost and no two contacts differ by more than one."""
     load = [numbers["load"] for numbers in episode.numbers]
     kept = sum(load) == sum(start["load"] for start in episode.start)
     return kept and all(
@@ -195,12 +195,12 @@ def token_check(episode: Episode) -> bool:
 
 
 def threshold_rule(seen: NodeFacts) -> Choice:
-    """Switch on where marked, or where k contacts are on; nobody switches off."""
+    """Switch on if marked or if k contacts are on; never switch off."""
     return 0 if seen.standing == 0 or seen.own["mark"] or seen.counted(0) >= seen.k else 1
 
 
 def threshold_check(episode: Episode) -> bool:
-    """Whether exactly those are on that the automaton switches on."""
+    """Return whether exactly the nodes are on that the automaton switches on."""
     on = {node for node, mark in enumerate(_marks(episode)) if mark}
     while more := {
         node for node, contacts in enumerate(episode.graph)
@@ -211,7 +211,7 @@ def threshold_check(episode: Episode) -> bool:
 
 
 def parity_rule(seen: NodeFacts) -> Choice:
-    """State the mark, then twice the parity of what contacts stated, and keep to that."""
+    """State the mark, then in two steps the parity of the contacts' statements, and keep it."""
     step = seen.own["step"]
     if step == 0:
         return seen.own["mark"]
@@ -219,7 +219,7 @@ def parity_rule(seen: NodeFacts) -> Choice:
 
 
 def parity_check(episode: Episode) -> bool:
-    """Whether every answer is the parity of marks over all walks of two steps."""
+    """Return whether every answer is the parity of marks over all walks of two steps."""
     parity = _marks(episode)
     for _ in range(2):
         parity = [sum(parity[c] for c in contacts) % 2 for contacts in episode.graph]
@@ -227,7 +227,7 @@ def parity_check(episode: Episode) -> bool:
 
 
 def along_rule(seen: NodeFacts) -> Choice:
-    """Name the contact with the next larger number; the last answer is that there is none."""
+    """Name the contact with the next larger number; answer 0 if no contact has a larger one."""
     heard = [contact for contact in seen.contacts if "number" in contact.numbers]
     after = [contact for contact in heard if contact.numbers["number"] > seen.own["number"]]
     if not heard:
@@ -236,7 +236,7 @@ def along_rule(seen: NodeFacts) -> Choice:
 
 
 def along_check(episode: Episode) -> bool:
-    """Whether every node points along the order, to the nearest contact after it."""
+    """Return whether every node points to the contact that comes next in the order."""
     own = [start["number"] for start in episode.start]
 
     def true(node: int) -> int | tuple[int]:

@@ -1,6 +1,6 @@
 """The manifest of the clean lineage: what its laws may be trained on, declared before they play.
 
-It names the generator and digests of what it makes, every wording, the families with the problems
+It lists the generator and digests of its output, every wording, the families with the problems
 held out for development, the problems that are never generated, and the seeds. Invariant: equal
 generators have equal manifests, and the digest covers all of it.
 """
@@ -17,16 +17,16 @@ from waggle.corpus import curriculum, harvest
 from waggle.corpus.problems.families import FAMILIES, GOALS, pairs
 
 VERSION = 1
-"""Version of the generator; another one makes other views."""
+"""Version of the generator; different versions make different views."""
 NEVER = (
     "independent set", "majority", "proper colouring", "2-hop colouring", "defective colouring",
     "edge colouring", "matching", "cover", "leader", "consensus", "flooding a minimum",
 )  # fmt: skip
-"""Problems that are in no family, because a transfer task asks for them or for their like."""
+"""Problems that are in no family, because a transfer task poses them or similar ones."""
 MIRRORED = ("linked", "crowded", "poised", "eased", "relays", "agreed")
-"""Kinds of views that mirror goals of AgentsNet. The laws of 0.1.0 had them; they are gone."""
+"""Kinds of views that mirror goals of AgentsNet. Only the laws of 0.1.0 used them."""
 SAMPLE, SAMPLE_SALT = 200, 0
-"""Views of each family that are digested, and the salt of their draws."""
+"""Number of views of each family that are digested, and the salt of their draws."""
 EVALUATION = {"seeds from": 45_000, "n": [8, 16, 100], "played": "once per law"}
 
 
@@ -66,5 +66,5 @@ def _digest(family: str) -> str:
 
 
 def _span(seeds: range) -> list[int]:
-    """Return the first and the last of some seeds."""
+    """Return the first and the last seed of a range."""
     return [seeds[0], seeds[-1]]

@@ -1,6 +1,6 @@
 """Near problems: local problems of the kind that transfer tasks have, for the second arm only.
 
-Minimal dominating set, weak 2-colouring and local max-cut. Nodes move one at a time. Invariant:
+Minimal dominating set, weak 2-colouring and local max-cut. Nodes move in turns. Invariant:
 every rule reads one view, and no rule is that of a transfer task.
 """
 
@@ -17,12 +17,12 @@ def _nothing(_draw: Draw, graph: Graph) -> list[dict[str, int]]:
 
 
 def covered(seen: NodeFacts) -> Mapping[str, int]:
-    """Count the node itself and its contacts that are in the set."""
+    """Return how many of the node and its contacts are in the set."""
     return {"count": seen.counted(0) + (seen.standing == 0)}
 
 
 def dominating_rule(seen: NodeFacts) -> Choice:
-    """Start in the set; leave in a turn if that leaves nobody without a member at hand."""
+    """Start in the set; leave in a turn if the node and all its contacts stay covered."""
     if seen.standing != 0:
         return 0 if seen.standing is None else seen.standing
     spare = all(contact.numbers.get("count", 0) >= 2 for contact in seen.contacts)
@@ -30,7 +30,7 @@ def dominating_rule(seen: NodeFacts) -> Choice:
 
 
 def dominating_check(episode: Episode) -> bool:
-    """Whether the set dominates and no member of it can be left out."""
+    """Return whether the set dominates and no member of it can be left out."""
     members = {node for node, answer in enumerate(episode.standing) if answer == 0}
 
     def dominates(some: set[int]) -> bool:
@@ -48,7 +48,7 @@ def weak_rule(seen: NodeFacts) -> Choice:
 
 
 def weak_check(episode: Episode) -> bool:
-    """Whether every node has a contact on the other side."""
+    """Return whether every node has a contact on the other side."""
     side = episode.standing
     return all(any(side[c] != side[v] for c in some) for v, some in enumerate(episode.graph))
 
@@ -62,7 +62,7 @@ def cut_rule(seen: NodeFacts) -> Choice:
 
 
 def cut_check(episode: Episode) -> bool:
-    """Whether nobody would cut more links on the other side."""
+    """Return whether no node would cut more edges on the other side."""
     side = episode.standing
     return all(
         2 * sum(side[c] == side[v] for c in some) <= len(some)

@@ -1,10 +1,10 @@
-"""A local graph problem on a small graph: what a node sees, and what an update does.
+"""A local graph problem on a small graph: the view of a node, and the effect of an update.
 
-A node sees its own facts, what contacts stated, and a contract whose goal names the facts by their
-drawn keys. A deposit of the own claim states the answer of the same decision and the node's public
-numbers; contacts read both in the next update. The rule of a problem reads one view through the
-keys of its task, so a label follows from the view alone, and the same rule plays the problem in
-closed loop to its check. Invariant: what a node knows of another node was deposited by it.
+A node sees its own facts, the statements of its contacts, and a contract whose goal names the facts
+by their random keys. A deposit of the node's own claim states the answer of the same decision and
+its public numbers; contacts read both in the next update. The rule of a problem reads one view
+through the keys of its task, so a label depends on the view alone; the same rule plays the problem
+in closed loop up to its check. Invariant: what a node sees of another was deposited by that node.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from waggle.laws import moves
 Graph: TypeAlias = Sequence[Sequence[int]]
 """Contacts of every node."""
 Choice: TypeAlias = int | Port | None
-"""What a rule chooses: a plain action by its place, a contact, or None (wait)."""
+"""The choice of a rule: a plain action by its index, a contact, or None (wait)."""
 TURN_EVERY = 3
-"""Updates from one turn to the next, so that everybody knows what the last one changed."""
+"""Updates from one turn to the next, so that all nodes have seen the last turn's changes."""
 Answer: TypeAlias = int | tuple[int]
-"""A standing answer: a plain one by its place, or the node that it names."""
+"""A standing answer: a plain action by its index, or the node that it names."""
 YOU, ANOTHER = -1, -2
-"""What an answer that names a contact is to the one who reads it."""
+"""Codes of an answer that names a contact: the reader itself, or another node."""
 _READY = 12
-"""Percent of views in which the own claim is ready, and may be committed to."""
+"""Percent of views in which the node's own claim is ready, and may be committed to."""
 
 
 class Contact(NamedTuple):
@@ -56,10 +56,10 @@ class Contact(NamedTuple):
 
     port: Port
     answer: int | None
-    """The place of its plain answer, `YOU`, `ANOTHER`, or None where it stated nothing."""
+    """The index of its plain answer, `YOU`, `ANOTHER`, or None if it stated nothing."""
     numbers: Mapping[str, int]
     named: bool
-    """Whether the node's own answer names it."""
+    """Whether the node's own answer names this contact."""
 
 
 class NodeFacts(NamedTuple):
@@ -67,17 +67,17 @@ class NodeFacts(NamedTuple):
 
     own: Mapping[str, int]
     standing: int | None
-    """The place of the own plain answer so far, `ANOTHER` for a named contact, None at first."""
+    """The index of its plain answer so far, `ANOTHER` for a named contact, None at first."""
     contacts: Sequence[Contact]
     proposal: Choice
     k: int
 
     def counted(self, answer: int) -> int:
-        """Return how many contacts stated an answer."""
+        """Return how many contacts stated the given answer."""
         return sum(contact.answer == answer for contact in self.contacts)
 
     def named(self) -> Contact | None:
-        """Return the contact that the own answer names."""
+        """Return the contact that the node's own answer names."""
         return next((contact for contact in self.contacts if contact.named), None)
 
 
@@ -92,7 +92,7 @@ class Problem(NamedTuple):
     private: Sequence[str]
     """Numbers that only the node itself sees."""
     public: Sequence[str]
-    """Numbers that it sees and states."""
+    """Numbers that the node sees and states to its contacts."""
     setup: Callable[[Draw, Graph], list[dict[str, int]]]
     rule: Callable[[NodeFacts], Choice]
     check: Callable[[Episode], bool]
@@ -100,35 +100,35 @@ class Problem(NamedTuple):
     degree: int = 1
     """Fewest contacts of a node."""
     turns: int = 0
-    """Turns of every node; 0 where all act in every update."""
+    """Turns of every node; 0 if all nodes act in every update."""
     move: Callable[[Episode], None] | None = None
-    """What the answers of an update change beside themselves."""
+    """Applies side effects of the answers after an update."""
     measure: Callable[[NodeFacts], Mapping[str, int]] | None = None
-    """Public numbers that follow from a node's own view."""
+    """Computes public numbers from a node's own view."""
 
 
 class Task(NamedTuple):
-    """A problem in drawn words."""
+    """A problem with randomly drawn words."""
 
     problem: Problem
     contract: Contract
     plain: Sequence[str]
     """The plain actions in the contract's order."""
     verb: str
-    """What names a contact, in a problem that has such answers."""
+    """The verb of answers that name a contact, if the problem has them."""
     keys: Mapping[str, str]
-    """The key of `answer`, `named` and every number."""
+    """The keys of `answer`, `named` and every number."""
     unstated: str
-    """The answer of a node that has stated none."""
+    """The text shown as the answer of a node that has none yet."""
     seen_as: Mapping[int, str]
     """Words for `YOU` and `ANOTHER`."""
     further: Sequence[str]
-    """Keys of facts that mean nothing here."""
+    """Keys of distractor facts, which have no meaning."""
     k: int
 
 
 class Statement(NamedTuple):
-    """What a node deposited last: its answer, its public numbers, and when."""
+    """The last deposit of a node: its answer, its public numbers, and the round."""
 
     answer: Answer
     numbers: Mapping[str, int]
@@ -149,14 +149,14 @@ class Episode:
         self._proposals = [self._propose(draw, len(contacts)) for contacts in graph]
 
     def _propose(self, draw: Draw, contacts: int) -> str:
-        """Draw a legal answer."""
+        """Draw a random legal answer."""
         task = self.task
         if task.problem.points and (not task.plain or draw.chance(70)):
             return f"{task.verb}:h{draw.below(contacts)}"
         return draw.choice(task.plain)
 
     def view(self, node: int) -> View:
-        """Return what a node sees; its own claim is z0, its contacts are h0, h1 and so on."""
+        """Return the view of a node; its own claim is z0, its contacts are h0, h1 and so on."""
         task, problem = self.task, self.task.problem
         draw = Draw(self._salt, "view", node, self._round)
         numbers = self.numbers[node]
@@ -182,12 +182,12 @@ class Episode:
         return view
 
     def active(self) -> int | None:
-        """Return the node whose turn it is, if it is anybody's."""
+        """Return the node whose turn it is, or None if it is no node's turn."""
         turn, rest = divmod(self._round, TURN_EVERY)
         return self._order[turn % len(self.graph)] if rest == TURN_EVERY - 1 else None
 
     def step(self, decisions: Sequence[Decision]) -> None:
-        """Take the answers and deposits of all nodes."""
+        """Apply the answers and deposits of all nodes."""
         plain = self.task.plain
         for node, decision in enumerate(decisions):
             verb, handle = action_argument(decision.task_action)
@@ -217,7 +217,7 @@ class Episode:
         return self._worded(standing, None)
 
     def _worded(self, answer: Answer, reader: int | None) -> str:
-        """Word an answer for a reader; a named contact is the reader or somebody else."""
+        """Return an answer as text for a reader; a named contact is the reader or another node."""
         if isinstance(answer, int):
             return self.task.plain[answer]
         return self.task.seen_as[YOU if answer[0] == reader else ANOTHER]
@@ -225,7 +225,7 @@ class Episode:
     def _contacts(
         self, node: int, draw: Draw
     ) -> tuple[tuple[Port, ...], tuple[ClaimRow, ...], list[Trace]]:
-        """Return the contacts, the claims heard of, and traces of what was deposited."""
+        """Return the contacts, the known claims, and the traces of deposits."""
         task = self.task
         standing = self.standing[node]
         ports, rows, traces = [], [ClaimRow("z0", self._further(draw))], []
@@ -251,7 +251,7 @@ class Episode:
 
 
 def read(task: Task, view: View) -> NodeFacts:
-    """Read a view through the keys of its task."""
+    """Return the facts of a view, read through the keys of its task."""
     names = {key: name for name, key in task.keys.items()}
     places: dict[str, int] = {a: i for i, a in enumerate(task.plain)}
     places |= {word: place for place, word in task.seen_as.items()}
@@ -277,7 +277,7 @@ def read(task: Task, view: View) -> NodeFacts:
 def decide(task: Task, view: View) -> Decision:
     """Return the teacher's decision: the rule's answer, stated while there is time to read it.
 
-    A node that waits says nothing. A ready claim of its own is committed to, once.
+    A node that waits deposits nothing. If its own claim is ready, it commits to it once.
     """
     choice = task.problem.rule(read(task, view))
     if choice is None:
@@ -290,13 +290,13 @@ def decide(task: Task, view: View) -> Decision:
 
 
 def by_lot(contacts: Sequence[Contact], first: Callable[[Contact], int]) -> Port | None:
-    """Return the contact that goes first by a number, ties by lot; None where they are tied."""
+    """Return the contact with the smallest number, ties broken by lot; None if still tied."""
     found = moves.distinguished(contacts, lambda c: (-first(c),), lambda c: moves.port_key(c.port))
     return None if found is None else found.port
 
 
 def draw_graph(draw: Draw, degree: int) -> Graph:
-    """Draw a small connected graph: a tree, further links, and a least number of contacts."""
+    """Draw a small connected graph: a tree and further edges, with a minimum degree."""
     n = draw.between(5, 9)
     contacts: list[list[int]] = [[] for _ in range(n)]
 
@@ -316,13 +316,13 @@ def draw_graph(draw: Draw, degree: int) -> Graph:
 
 
 def rounds_for(problem: Problem, graph: Graph) -> int:
-    """Return updates that are enough for a problem to come to rest on a graph."""
+    """Return a number of updates that is enough for a problem to converge on a graph."""
     n = len(graph)
     return TURN_EVERY * n * problem.turns + 2 if problem.turns else n + 3
 
 
 def draw_keys(draw: Draw, count: int) -> list[str]:
-    """Draw so many different keys, all common words or all of any spelling."""
+    """Draw `count` different keys, either all common words or all of any spelling."""
     common, keys = draw.chance(50), dict[str, None]()
     while len(keys) < count:
         keys[words.key(draw, common=common)] = None

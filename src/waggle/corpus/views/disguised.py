@@ -1,10 +1,10 @@
 """Disguised views: spatial views under a made-up contract, for which the teacher has no own rule.
 
-A law that knows two spatial tasks by heart must still act well in a third. So views of the training
+A law that has memorised two spatial tasks must still act well in a third. So views of the training
 tasks, and situations in spatial frames, get another contract: another name and goal, renamed or
-further actions, other observation keys, symbols and kinds of claims. The contract has an action
-that follows a claim and says so, so the expert plays it by its general rule for spatial tasks, and
-the label follows from the new view alone. Invariant: references, bins, lots and the proposal's
+further actions, other observation keys, symbols and kinds of claims. The contract describes an
+action that follows a claim, so the expert plays it by its general rule for spatial tasks, and
+the label depends on the new view alone. Invariant: references, bins, lots and the proposal's
 position in the action list stay as they are; no word of a transfer task is used.
 """
 
@@ -59,9 +59,9 @@ def make_disguise(draw: Draw, known: Contract | None = None) -> Disguise:
     """Make up a spatial task.
 
     Args:
-        draw: names every choice.
-        known: a training task, whose moves are renamed or kept; so may be the part of its goal that
-            spatial tasks share.
+        draw: the random stream.
+        known: the contract of a training task; its moves are renamed or kept, and so may be the
+            part of its goal that spatial tasks share.
     """
     moves = _MOVES if known is None else tuple(plain_actions(known))
     if known is None and draw.chance(30):
@@ -83,7 +83,7 @@ def make_disguise(draw: Draw, known: Contract | None = None) -> Disguise:
 
 
 def _explanation(draw: Draw, verb: str, known: Contract | None) -> str:
-    """Say what following a claim means, as the training tasks do or in other words."""
+    """Return a text on what following a claim means, as in the training tasks or reworded."""
     if known is None or draw.chance(40):
         text = draw.choice(words.TEXTS["disguised"]["follow"]).format(verb=verb)
         return text if draw.chance(60) else f"{text} {words.sentence(draw)}"
@@ -92,7 +92,7 @@ def _explanation(draw: Draw, verb: str, known: Contract | None) -> str:
 
 
 def apply(view: View, disguise: Disguise, draw: Draw) -> View:
-    """Return a spatial view as another task would show it."""
+    """Return a spatial view as the disguised task would show it."""
     contract = disguise.contract
     action = disguise.renamed.get(view.proposal.action, WAIT)
     if action != WAIT and draw.chance(20):
@@ -115,7 +115,7 @@ def apply(view: View, disguise: Disguise, draw: Draw) -> View:
 
 
 class _Rows:
-    """One way of rewriting the tables of a view, the same for all its rows."""
+    """A rewriting of the tables of a view, consistent over all rows."""
 
     def __init__(self, draw: Draw) -> None:
         self._draw = draw
@@ -238,7 +238,7 @@ def _made_up_window(draw: Draw) -> list[Json]:
 
 
 def bundles(salt: int, count: int) -> Iterator[View]:
-    """Make so many bundles of situations in disguised spatial frames."""
+    """Yield `count` bundles of situations in disguised spatial frames."""
 
     def frames(task: Draw) -> situations.FrameOf:
         disguise = make_disguise(task)

@@ -2,7 +2,7 @@
 
 A frame (contract, private content, proposal, facts) is either cut from a native view of a training
 task, or made up with random task and action vocabularies, so that a law learns to read the list it
-is given. No frame comes from a transfer task. Two shapes exist, as in the two training substrates:
+receives. No frame comes from a transfer task. Two shapes exist, as in the two training substrates:
 `spatial` (native actions, directions, readiness required) and `ports` (an answering action,
 coverage, port facts). Situations put ports, claims, evidence, traces and a commitment into a scene,
 which draws names and row orders last, so that they carry no information.
@@ -48,14 +48,14 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 class Frame(NamedTuple):
-    """Everything of a view that is task content."""
+    """The task content of a view."""
 
     contract: Contract
     observation: Mapping[str, Json]
     action: str
     """A legal private proposal that is neither a wait nor the answer."""
     response: str | None
-    """The text a private answer would have, where the contract has an answering action."""
+    """The text of a private answer, if the contract has an answering action."""
     provisional: bool
     """Whether commitments may be provisional (coverage is shown)."""
     pointed: bool
@@ -67,7 +67,7 @@ class Frame(NamedTuple):
 
 
 def native_frame(view: View, draw: Draw) -> Frame | None:
-    """Cut the frame out of a native view; None where waiting is the only plain action."""
+    """Cut the frame out of a native view; None if waiting is the only plain action."""
     contract = view.contract
     plain = [a for a in plain_actions(contract) if a != contract.response]
     action = view.proposal.action
@@ -101,14 +101,14 @@ def word(draw: Draw) -> str:
 
 
 def _key(draw: Draw) -> str:
-    """Make up a key; a word that no view may have as a key is drawn again."""
+    """Make up a key; words that are forbidden as keys are drawn again."""
     while keys.forbidden(made := word(draw)):
         pass
     return made
 
 
 def _actions(draw: Draw, shape: Shape) -> tuple[str, ...]:
-    """Make up a list of legal actions: words, a numbered row, sometimes one that takes a port."""
+    """Make up a list of legal actions: words, numbered ones, sometimes one that takes a port."""
     style = draw.choice((str.upper, str.upper, str.upper, str.lower, str.capitalize))
     names = dict.fromkeys(style(word(draw)) for _ in range(draw.between(1, 7)))
     actions = [name for name in names if name != WAIT]
@@ -122,7 +122,7 @@ def _actions(draw: Draw, shape: Shape) -> tuple[str, ...]:
 
 
 def _wild_actions(draw: Draw) -> tuple[str, ...]:
-    """Make up a list of legal actions of every spelling."""
+    """Make up a list of legal actions in unrestricted spelling."""
     actions = words.actions(draw, draw.between(1, 9))
     place = len(actions) if draw.chance(50) else draw.below(len(actions) + 1)
     return (*actions[:place], WAIT, *actions[place:])
@@ -149,7 +149,7 @@ def _facts(draw: Draw, names: Sequence[str]) -> dict[str, Fact]:
 
 
 def made_up_contract(draw: Draw, shape: Shape, *, wild: bool = False) -> Contract:
-    """Make up a contract of one shape; a wild one has words of every spelling and any goal."""
+    """Make up a contract of one shape; a wild one has words of any spelling and any goal."""
     actions = _wild_actions(draw) if wild else _actions(draw, shape)
     answer = None
     if shape == "ports" or draw.chance(10):
@@ -168,7 +168,7 @@ def made_up_contract(draw: Draw, shape: Shape, *, wild: bool = False) -> Contrac
 
 
 def made_up_frame(draw: Draw, shape: Shape, contract: Contract | None = None) -> Frame:
-    """Make up a frame of one shape, with a contract of its own where none is given."""
+    """Make up a frame of one shape, with a made-up contract if none is given."""
     contract = contract or made_up_contract(draw, shape)
     answer = contract.response
     plain = [a for a in plain_actions(contract) if a != answer]
@@ -201,7 +201,7 @@ class Scene:
     def __init__(self, frame: Frame, draw: Draw, ports: int) -> None:
         self.frame = frame
         self.draw = draw
-        # A few lots are shared on purpose: ties are part of the curriculum.
+        # Some scenes have few distinct lots: ties are part of the curriculum.
         top = 3 if draw.chance(12) else MAX_LOT
         self.ports = [
             Port(f"h{i}", draw.between(0, top), draw.choice(frame.ports)) for i in range(ports)
@@ -219,12 +219,12 @@ class Scene:
         self._point = draw.choice(DIRECTIONS[:8])
 
     def claim(self) -> str:
-        """Add a claim."""
+        """Add a claim and return its name."""
         self._claims += 1
         return f"z{self._claims}"
 
     def direction(self, *, stray: int = 20) -> str | None:
-        """Return the scene's direction, or in so many of a hundred draws another one."""
+        """Return the scene's direction, or a random one with a probability of `stray` percent."""
         if not self.frame.pointed:
             return None
         return self.draw.choice(DIRECTIONS) if self.draw.chance(stray) else self._point
@@ -237,7 +237,7 @@ class Scene:
     def heard(
         self, claim: str, port: int, novelty: int, support: int, conflict: int, ttl: int
     ) -> None:
-        """Add an incident trace: one per port and claim, at most twelve in a view."""
+        """Add an incoming trace: at most one per port and claim, and twelve per view."""
         channel = self.ports[port % len(self.ports)].channel
         known = any(t.channel == channel and t.claim == claim for t in self.traces)
         if known or len(self.traces) == MAX_TRACES:
@@ -250,7 +250,7 @@ class Scene:
         return self.draw.below(len(self.ports))
 
     def distract(self, most: int, ttl: int = MAX_TTL, support: int = 1, novelty: int = 1) -> None:
-        """Add up to so many weak traces on claims of their own."""
+        """Add up to `most` weak traces, each on a new claim."""
         draw = self.draw
         for _ in range(draw.between(0, most) if self.ports else 0):
             claim, port = self.claim(), self.port()
@@ -258,7 +258,7 @@ class Scene:
             self.heard(claim, port, *bins)
 
     def echo(self, most: int) -> None:
-        """Repeat traces on other ports, a little weaker or shorter; dying traces stay dying."""
+        """Repeat traces on random ports, slightly weaker or shorter; dying traces stay dying."""
         for _ in range(most if self.traces else 0):
             trace = self.draw.choice(self.traces)
             port = self.port()
@@ -268,7 +268,7 @@ class Scene:
             self.heard(trace.claim, port, novelty, support, trace.conflict, ttl)
 
     def fade(self, percent: int) -> None:
-        """Bring so many of a hundred traces to the end of their life, whatever their strength."""
+        """Set the TTL of about `percent` percent of traces to 1 or 2, whatever their strength."""
         self.traces = [
             msgspec.structs.replace(trace, ttl=self.draw.choice((1, 1, 2)))
             if self.draw.chance(percent)
@@ -277,7 +277,7 @@ class Scene:
         ]
 
     def propose(self, claim: str, *, answer: bool) -> None:
-        """Let the private proposal be a claim, as an answer where the contract has one."""
+        """Propose a claim; with `answer`, also the answering action if the contract has one."""
         self.proposed = claim
         if self.frame.contract.response is None:
             return
@@ -286,7 +286,7 @@ class Scene:
             self.proposal = self.frame.contract.response
 
     def view(self) -> View:
-        """Return the view under fresh names and row orders."""
+        """Return the view with fresh names and row orders."""
         facts = self.frame.claims
         rows = tuple(
             ClaimRow(f"z{i + 1}", self.draw.choice(facts))

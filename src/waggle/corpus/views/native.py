@@ -1,7 +1,7 @@
-"""Native views: what nodes really see in training-seed episodes of the training tasks.
+"""Native views: the views of nodes in training-seed episodes of the training tasks.
 
-Episodes are played by several laws, so that the teacher is also asked about states that it would
-not itself reach. Invariant: only training seeds, never a transfer task.
+Episodes are played by several laws, so that the teacher also labels states that it would not reach
+itself. Invariant: only training seeds are used, and no transfer task.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def training_tasks(names: Iterable[str]) -> list[plugins.Task]:
     """Resolve task names, refusing every transfer task.
 
     Raises:
-        ConfigError: naming the tasks that may be used.
+        ConfigError: for a transfer task; the message names the tasks that may be used.
     """
     found: list[plugins.Task] = []
     for name in names:
@@ -58,7 +58,7 @@ def play(
     task: plugins.Task, law: Law, n: int, seed: int, *, rounds: int | None = None,
     shock: bool = False, split: Split = Split.TRAIN,
 ) -> EpisodeRecord:  # fmt: skip
-    """Play one episode and return its record; only diagnostics may name another split.
+    """Play one episode and return its record; only diagnostics may use another split.
 
     Raises:
         SeedError: for any seed outside the split.
@@ -71,7 +71,7 @@ def play(
 
 
 def open_case(case: Case) -> tuple[Case, World]:
-    """Open a world; a task without late counterevidence is opened without it."""
+    """Open a world; if its task has no late counterevidence, open it without."""
     substrate = plugins.get_substrate(case.substrate)
     try:
         return case, substrate.open(case)
@@ -83,12 +83,12 @@ def open_case(case: Case) -> tuple[Case, World]:
 
 
 def whole_view(head: bytes, raw: msgspec.Raw) -> bytes:
-    """Return a recorded view with its contract put back."""
+    """Return a recorded view with its contract restored."""
     return head + bytes(raw)[1:]
 
 
 def view_head(record: EpisodeRecord) -> bytes:
-    """Return what every view of a record starts with."""
+    """Return the bytes that every view of a record starts with."""
     return contract_head(record.header.contract)
 
 
@@ -106,7 +106,7 @@ def gather(
     task: plugins.Task, count: int, *, root: int, seeds: Sequence[int], laws: Sequence[str],
     n: Sequence[int], rounds: int | None = None,
 ) -> list[SeenView]:  # fmt: skip
-    """Collect so many different views of a task, spread over episodes, laws, sizes and rounds."""
+    """Collect `count` different views of a task, spread over episodes, laws, sizes and rounds."""
     found: dict[bytes, SeenView] = {}
     share = max(1, -(-count // len(seeds)))
     for i, seed in enumerate(seeds):

@@ -1,8 +1,8 @@
-"""A named stream of small draws, for generators that need many of them.
+"""A named random stream of small numbers, for generators that need many of them.
 
-A draw is a pure function of the stream's name and of how many draws were taken before; nothing is
-global. Every draw takes one step of the stream, written out because generators spend their time
-here.
+A draw is a pure function of the stream's name and of the number of draws before it; there is no
+global state. Every draw advances the stream by one step; the step is inlined because generators
+spend their time here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 
 class Draw:
-    """A stream named by (root, purpose, key)."""
+    """A random stream named by (root, purpose, key)."""
 
     def __init__(self, root: int, purpose: str, *key: int | str) -> None:
         self._seed = derive(root, purpose, *key)
@@ -38,16 +38,16 @@ class Draw:
         return low + mix(self._seed, self._count) % (high - low + 1)
 
     def chance(self, percent: int) -> bool:
-        """Return True in so many of a hundred draws."""
+        """Return True with a probability of `percent` percent."""
         self._count += 1
         return mix(self._seed, self._count) % 100 < percent
 
     def choice(self, items: Sequence[_T]) -> _T:
-        """Return one of some items."""
+        """Return a random item."""
         self._count += 1
         return items[mix(self._seed, self._count) % len(items)]
 
     def some(self, items: Sequence[_T], count: int) -> list[_T]:
-        """Return so many different items, or all of them, in drawn order."""
+        """Return `count` different items, or all if there are fewer, in random order."""
         keyed = sorted((self.bits(), i) for i in range(len(items)))
         return [items[i] for _, i in keyed[:count]]

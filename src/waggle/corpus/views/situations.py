@@ -1,6 +1,6 @@
 """The eight local-situation classes of the curriculum ("Decision loss, corpus, and split ...").
 
-Each class has a generator that fills a scene, full of ties and near-ties of every threshold
+Each class has a generator that fills a scene, with many ties and near-ties at every threshold
 (adjacent bins, TTL 1 and 2, coverage 0 and 1, support at the gate), and a predicate that recognises
 its views. Classes describe inputs; they are not the six derived modes, and no label is made here.
 """
@@ -17,22 +17,22 @@ from waggle.corpus.views.frames import Frame, Scene
 from waggle.corpus.views.rng import Draw
 
 EASY = {"private-only": 40, "unresolved": 40, "wait": 40}
-"""Situations that a law learns at once, with the percent of bundles that hold one."""
+"""Situations that are easily learned, with the percent of bundles that contain one."""
 PER_TASK = 2
-"""Bundles in a row of one task: a shared prompt is tokenised once."""
+"""Consecutive bundles of one task; their shared prompt is tokenised once."""
 CROWD = 20
-"""Contacts of a crowded view, at most."""
+"""Maximum contacts of a crowded view."""
 CLOSE = {"fresh-evidence": 1, "relay": 2, "precommit-conflict": 1, "synthesis": 2}
-"""Situations in which rows compete, with how many views of each a bundle of close calls holds."""
+"""Situations in which rows compete, with the number of each per bundle of close calls."""
 _DYING = (0, 30, 60)
-"""Percent of dying traces in a close call: the best one often cannot be relayed."""
+"""Percentages of dying traces in close calls: the best one often cannot be relayed."""
 
 FrameOf: TypeAlias = Callable[[Draw], Frame | None]
-"""Draws a frame of one task."""
+"""Callable that draws a frame of one task."""
 
 
 class Situation(NamedTuple):
-    """A class: how to fill a scene, how to recognise its views, and how few ports it needs."""
+    """A class: its scene generator, its predicate on views, and the fewest ports it needs."""
 
     fill: Callable[[Scene], None]
     holds: Callable[[View], bool]
@@ -45,9 +45,9 @@ def make(name: str, frame: Frame, draw: Draw, *, crowd: int = 0, fading: int = 0
     Args:
         name: the class.
         frame: the task side.
-        draw: names every choice.
-        crowd: so many contacts instead of a few.
-        fading: percent of traces that are brought to the end of their life.
+        draw: the random stream.
+        crowd: number of contacts, instead of a few.
+        fading: percent of traces that are made to expire soon.
     """
     situation = SITUATIONS[name]
     ports = crowd or draw.between(situation.ports, draw.choice((3, 3, 4, 6)))
@@ -61,22 +61,22 @@ def make(name: str, frame: Frame, draw: Draw, *, crowd: int = 0, fading: int = 0
 
 
 def _near(draw: Draw, bin: int) -> int:
-    """Return a bin at, one below or one above another."""
+    """Return a bin that differs from the given one by at most 1."""
     return min(MAX_BIN, max(0, bin + draw.between(-1, 1)))
 
 
 def _all_dying(view: View) -> bool:
-    """Whether no trace can be relayed."""
+    """Return whether no trace can be relayed."""
     return not any(map(relay_ttl, view.traces))
 
 
 def _is_idle(view: View) -> bool:
-    """Whether there is nothing to write, relay or commit."""
+    """Return whether there is nothing to write, relay or commit."""
     return not view.private.evidence and not view.private.ready and _all_dying(view)
 
 
 def _private_only(scene: Scene) -> None:
-    """Nothing usable: no evidence, no commitment event; at most dying traces."""
+    """Add nothing usable: no evidence, no commitment event; at most dying traces."""
     scene.distract(3, ttl=1)
 
 
@@ -85,7 +85,7 @@ def _is_private_only(view: View) -> bool:
 
 
 def _unresolved(scene: Scene) -> None:
-    """Traces that do not add up: too little support, or directions and claims that disagree."""
+    """Add inconclusive traces: too little support, or directions and claims that disagree."""
     draw = scene.draw
     claims = [scene.claim() for _ in range(draw.between(1, 3))]
     for _ in range(draw.between(1, 6)):
@@ -100,7 +100,7 @@ def _is_unresolved(view: View) -> bool:
 
 
 def _fresh(scene: Scene) -> None:
-    """Own evidence that no trace mentions, with older traces."""
+    """Add own evidence that no trace mentions, with older traces."""
     draw = scene.draw
     for _ in range(draw.choice((1, 1, 2, 3))):
         claim = scene.claim()
@@ -122,7 +122,7 @@ def _is_fresh_evidence(view: View) -> bool:
 
 
 def _relay(scene: Scene) -> None:
-    """Useful traces, equal or nearly so, one or two of them the best."""
+    """Add useful traces, equal or nearly so, of which one or two are the best."""
     draw = scene.draw
     support, novelty = draw.between(1, MAX_BIN), draw.between(1, MAX_BIN)
     for _ in range(draw.choice((1, 2, 2, 3, 5))):
@@ -148,7 +148,7 @@ def _is_relay_situation(view: View) -> bool:
 
 
 def _precommit_conflict(scene: Scene) -> None:
-    """Own counterevidence to a candidate that neighbours support and the node does not hold."""
+    """Add own counterevidence to a claim that neighbours support and the node does not hold."""
     draw = scene.draw
     wrong = scene.claim()
     for port in range(draw.between(1, len(scene.ports))):
@@ -160,7 +160,7 @@ def _precommit_conflict(scene: Scene) -> None:
 
 
 def _alternative(scene: Scene) -> None:
-    """Let own evidence support another claim in two of three draws; sometimes it is ready."""
+    """Add own evidence for another claim in two of three draws; sometimes it is ready."""
     draw = scene.draw
     if not draw.chance(66):
         return
@@ -179,7 +179,7 @@ def _is_precommit_conflict(view: View) -> bool:
 
 
 def _reopening(scene: Scene) -> None:
-    """Own counterevidence to the held claim."""
+    """Add own counterevidence to the held claim."""
     draw = scene.draw
     held = scene.claim()
     scene.commitment = Commitment(held, draw.between(0, MAX_BIN))
@@ -196,7 +196,7 @@ def _is_reopening(view: View) -> bool:
 
 
 def _synthesis(scene: Scene) -> None:
-    """A claim is ready, sometimes two that are nearly equal, and nothing contradicts it."""
+    """Add a ready claim, sometimes two that are nearly equal; nothing contradicts it."""
     draw = scene.draw
     ready = [scene.claim() for _ in range(draw.choice((1, 1, 1, 2)))]
     support = draw.between(2, MAX_BIN)
@@ -222,7 +222,7 @@ def _is_synthesis(view: View) -> bool:
 
 
 def _wait(scene: Scene) -> None:
-    """Nothing is warranted, or the private proposal itself is to wait."""
+    """Propose to wait, and add nothing that warrants an action."""
     draw = scene.draw
     scene.proposal = WAIT
     scene.distract(draw.choice((0, 0, 3)), ttl=1)
@@ -258,12 +258,12 @@ BUNDLE = sum(EASY.get(name, 100) for name in SITUATIONS)
 def bundles(
     salt: int, count: int, frames: Callable[[Draw], FrameOf], crowded: int = 0
 ) -> Iterator[View]:
-    """Make views of every class, fewer of the easy ones.
+    """Yield views of every class, fewer of the easy ones.
 
     Args:
-        salt: names every draw.
-        count: how many bundles.
-        frames: makes up a task and returns what draws its frames.
+        salt: seed of every draw.
+        count: number of bundles.
+        frames: makes up a task and returns a callable that draws its frames.
         crowded: percent of views with many contacts.
     """
     for bundle, frame_of in _tasks(salt, count, frames):
@@ -281,7 +281,7 @@ def bundles(
 def _tasks(
     salt: int, count: int, frames: Callable[[Draw], FrameOf]
 ) -> Iterator[tuple[int, FrameOf]]:
-    """Number the bundles, each with what draws the frames of its task."""
+    """Yield the bundle numbers, each with the callable that draws the frames of its task."""
     for bundle in range(count):
         if bundle % PER_TASK == 0:
             frame_of = frames(Draw(salt, "task", bundle))
@@ -289,10 +289,10 @@ def _tasks(
 
 
 def close_calls(salt: int, count: int, frames: Callable[[Draw], FrameOf]) -> Iterator[View]:
-    """Make so many bundles of situations in which the best-looking row is not the right one.
+    """Yield `count` bundles of situations in which the best-looking row is not the right one.
 
-    A law that reads one trace's strength and another's lifetime writes an inadmissible relay; views
-    in which the strongest trace dies are rare among plain situations.
+    A law that combines one trace's strength with another's lifetime writes an inadmissible relay;
+    views in which the strongest trace is dying are rare among plain situations.
     """
     names = [name for name, repeats in CLOSE.items() for _ in range(repeats)]
     for bundle, frame_of in _tasks(salt, count, frames):

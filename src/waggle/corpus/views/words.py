@@ -1,4 +1,4 @@
-"""Made-up words, names and sentences, of every spelling that a task may use.
+"""Made-up words, names and sentences, in every spelling that a task may use.
 
 A law must copy words that it has never seen, so harvested tasks draw theirs from everything a
 tokenizer can spell: syllables, any letters, digits, hyphens and all cases. Sentences are made of
@@ -43,12 +43,12 @@ def stem(draw: Draw) -> str:
 
 
 def case(draw: Draw) -> Callable[[str], str]:
-    """Choose how words are cased, for one list of them."""
+    """Choose the letter case for a list of words."""
     return draw.choice(_CASES)
 
 
 def name(draw: Draw, style: Callable[[str], str] = str.lower) -> str:
-    """Make up a name of one stem, or of two with a hyphen, an underscore or a space."""
+    """Make up a name of one stem, or of two joined by a hyphen, an underscore or a space."""
     if draw.chance(80):
         return style(stem(draw))
     return style(stem(draw) + draw.choice("-_ ") + stem(draw))
@@ -60,7 +60,7 @@ def word(draw: Draw) -> str:
 
 
 def key(draw: Draw, *, common: bool = False) -> str:
-    """Make up a key that a view may have, or choose a common word for one."""
+    """Make up a key that is allowed in a view, or choose a common word as one."""
     while True:
         if common:
             made = word(draw)
@@ -73,7 +73,7 @@ def key(draw: Draw, *, common: bool = False) -> str:
 def actions(
     draw: Draw, count: int, style: Callable[[str], str] | None = None, *, common: bool = False
 ) -> list[str]:
-    """Make up so many different actions: words of one case, or a numbered row of one word."""
+    """Make up `count` different actions: words in one letter case, or one word numbered."""
     style = style or case(draw)
     if count > 1 and draw.chance(30):
         verb, join, start = name(draw, style), draw.choice(("_", " ", "-", "")), draw.below(3)

@@ -1,4 +1,4 @@
-"""What the engine asks of whatever runs its tokens."""
+"""The interface between the engine and the backend that runs its tokens."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from waggle.engine.sampling import DrawFuture as DrawFuture
 from waggle.engine.speculation import Text as Text
 
 TokenFuture = Callable[[], list[int]]
-"""Waits for tokens that a device is computing, and returns them."""
+"""A callable that waits for tokens computed on a device and returns them."""
 
 
 class RowInput(NamedTuple):
-    """The new tokens of one row in a pass, and where its next ones are wanted."""
+    """The new tokens of one row in a pass, and the offsets whose next tokens are needed."""
 
     slot: int
     tokens: Sequence[int]
     start: int
-    """Own tokens that were run before; 0 for a row that enters."""
+    """The number of the row's tokens, without its prefix, that were run before; 0 for a new row."""
     asked: Sequence[int]
-    """Offsets in the tokens behind which the next one is wanted."""
+    """Offsets in the tokens after which the next token is needed."""
     prefix: tuple[int, ...]
 
 
@@ -38,7 +38,7 @@ class Backend(Protocol):
 
     @property
     def verifies(self) -> bool:
-        """Whether a pass may run drafts: the cache can take rejected tokens back."""
+        """Whether a pass may run drafts: the cache can drop rejected tokens."""
         ...
 
     @property
@@ -49,35 +49,35 @@ class Backend(Protocol):
     def decode_steps(
         self, rows: Sequence[MultiStepRow], ends: Sequence[int], history: Text | None
     ) -> list[MultiStepOutput]:
-        """Decode rows for some steps; with a history of answers the device drafts from it."""
+        """Decode rows for several steps; with a history of answers the device drafts from it."""
         ...
 
     def prime(self, most: int, prompt: int) -> None:
-        """Make steps of up to this many tokens ready, and passes with prompts of this length."""
+        """Prepare steps of up to `most` tokens, and passes with prompts of length `prompt`."""
         ...
 
     def describe(self) -> str:
-        """Say how this backend computes."""
+        """Return a short description of how this backend computes."""
         ...
 
     def room(self, prefix: int, own: int) -> int:
-        """Return how many rows the memory holds when one of this size is among them."""
+        """Return how many rows fit in memory if one of them has this size."""
         ...
 
     def reserve(self, prefix: int, own: int) -> None:
-        """Make room for rows of this many own positions after this long a prefix."""
+        """Make room for rows of `own` positions after a prefix of `prefix` positions."""
         ...
 
     def run(self, rows: Sequence[RowInput]) -> Any:
-        """Run tokens of each row; return states at the asked offsets of each in turn."""
+        """Run tokens of each row; return the states at the asked offsets, row after row."""
         ...
 
     def argmax(self, hidden: Any, banned: Sequence[int] = ()) -> TokenFuture:
-        """Ask for the most likely next token of each state, banned tokens aside."""
+        """Request the most likely next token of each state, excluding banned tokens."""
         ...
 
     def choose(self, hidden: Any, allowed: Sequence[tuple[int, ...]]) -> TokenFuture:
-        """Ask for each state's most likely token among those allowed to it."""
+        """Request each state's most likely token among those it is allowed."""
         ...
 
     def sample(
@@ -87,20 +87,20 @@ class Backend(Protocol):
         allowed: Sequence[tuple[int, ...]] | None = None,
         banned: Sequence[int] = (),
     ) -> DrawFuture:
-        """Ask for a token of each state that is drawn by its own columns (see `sampling`).
+        """Request a token of each state, drawn by its own columns (see `sampling`).
 
-        From those allowed to it, or else from all but banned ones.
+        It is drawn from the state's allowed tokens if given, else from all but banned ones.
         """
         ...
 
     def refresh(self, model: Any) -> None:
-        """Take over the weights that a model of the same shape has now; rows have left."""
+        """Load the current weights of a model of the same shape; no rows may be running."""
         ...
 
     def forget(self) -> None:
-        """Give caches back after a failure, which may have left them half made."""
+        """Free the caches after a failure, which may have left them half-built."""
         ...
 
     def release(self, slot: int) -> None:
-        """A row has left its slot."""
+        """Release the slot of a row that has left."""
         ...

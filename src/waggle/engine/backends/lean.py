@@ -1,9 +1,9 @@
-"""Where the lean decoder, its caches and its prefixes meet batches of rows.
+"""The lean backend: runs batches of rows through the lean decoder, its caches and its prefixes.
 
-Shared prefixes are run once and kept; each row owns a cache slot. On CUDA passes of shapes that
-come up often replay captured graphs (see `cuda.graphs`); all others, and every pass on a
-CPU, run packed, without padding.
-Invariant: what a row reads was written by itself or by its prefix.
+Shared prefixes are run once and kept; each row owns a cache slot. On CUDA passes of frequent shapes
+replay captured graphs (see `cuda.graphs`); all others, and every pass on a CPU, run packed, without
+padding.
+Invariant: a row reads only keys and values written by itself or by its prefix.
 """
 
 from __future__ import annotations
@@ -42,18 +42,19 @@ from waggle.engine.model.linear import Linear
 from waggle.engine.sampling import draw_among
 
 PREFIX_BYTES = {"cpu": 1 << 28, "cuda": 1 << 30}
-"""Memory for the keys and values of prefixes; the least used go first."""
+"""Bytes for the keys and values of prefixes; the least recently used are dropped first."""
 CPU_BUDGET = 768
-"""Tokens per part of a pass on a CPU: enough for its products, few enough for a core's caches."""
+"""Tokens per part of a pass on a CPU: enough for efficient matrix products, few enough for a core's
+caches."""
 LEAST_SHARE = 24
-"""Tokens that are worth a core of their own; fewer are limited by reading the weights."""
+"""The fewest tokens worth a separate core; fewer are limited by reading the weights."""
 GPU_BUDGET = 32_768
 DRAFTED = 16
-"""Tokens of a row in a step that drafts: its last one and a draft of the others."""
+"""Tokens of a row in a step that drafts: its last token and a draft."""
 LEAST_TOKENS = 2048
-"""A pass of so many tokens on a GPU is never cut before it has failed."""
+"""A pass of up to this many tokens on a GPU is split only after it has failed."""
 HEADROOM = 0.8
-"""Part of the spare memory that a pass may be planned for: memory is spare in pieces."""
+"""The fraction of the spare memory that a pass may use: the spare memory is fragmented."""
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -86,9 +87,9 @@ class LeanBackend:
         if self.device.type == "cpu" and torch.get_num_threads() > 1:
             self.cores = CoreThreads(torch.get_num_threads())
         self._fitted = LEAST_TOKENS
-        """Tokens of the largest part of a pass that had the memory it needed."""
+        """Tokens of the largest part of a pass that has fitted in memory."""
         self._relieved = 0
-        """How often memory was short."""
+        """The number of times that memory ran short."""
         self._prefixes: OrderedDict[tuple[int, ...], PrefixKV] = OrderedDict()
         head = self.decoder.head
         self._head = LMHead(head, self._relieve)
@@ -98,42 +99,42 @@ class LeanBackend:
 
     @property
     def multi_step(self) -> bool:
-        """Whether rows decode many steps by themselves: where steps are captured."""
+        """Whether rows can decode many steps without the host: true if steps are captured."""
         return self.loop is not None
 
     def decode_steps(
         self, rows: Sequence[MultiStepRow], ends: Sequence[int], history: Text | None
     ) -> list[MultiStepOutput]:
-        """Decode rows for some steps; with a history of answers the device drafts from it."""
+        """Decode rows for several steps; with a history of answers the device drafts from it."""
         assert self.loop is not None
         with torch.inference_mode():
             return self.loop.run(rows, ends, history, 1 if history is None else DRAFTED)
 
     def room(self, prefix: int, own: int) -> int:
-        """Return how many rows the memory holds when one of this size is among them."""
+        """Return how many rows fit in memory if one of them has this size."""
         return self.store.room(prefix, own)
 
     def reserve(self, prefix: int, own: int) -> None:
-        """Make room for rows of this many own positions after this long a prefix."""
+        """Make room for rows of `own` positions after a prefix of `prefix` positions."""
         moved = self.store.reserve(prefix, own)
         stretched = self.decoder.reserve(prefix + own + self.store.capacity)
         if moved or stretched:
             if self.device.type == "cuda":
-                torch.cuda.synchronize()  # a captured step may still be on its way
+                torch.cuda.synchronize()  # a captured step may still be running
             self._void()
         if moved and self.device.type == "cuda":
-            torch.cuda.empty_cache()  # what was moved away is of no size that comes again
+            torch.cuda.empty_cache()  # blocks of the old caches' sizes will not be needed again
 
     def _void(self) -> None:
-        """Drop recorded passes: what they read by address has moved."""
+        """Drop captured passes: the tensors that they read by address have moved."""
         for captured in (self.graphs, self.loop):
             if captured is not None:
                 captured.clear()
 
     def refresh(self, model: Any) -> None:
-        """Take over the weights that a model of the same shape has now; rows have left.
+        """Load the current weights of a model of the same shape; no rows may be running.
 
-        They are written where captured passes read them.
+        The weights are written in place, where captured passes read them.
         """
         if Shape.of(model.config) != self.decoder.shape:
             raise ConfigError("the model has another shape; make another engine for it")
@@ -144,10 +145,10 @@ class LeanBackend:
         self._prefixes.clear()
 
     def forget(self) -> None:
-        """Give caches back after a failure, which may have left them half made.
+        """Free the caches after a failure, which may have left them half-built.
 
-        A cache that is short of a layer, or that is said to hold a prefix it does not hold, would
-        make every later answer wrong without a word.
+        A cache that lacks a layer, or that is recorded as holding a prefix it does not hold, would
+        silently make every later answer wrong.
         """
         self._void()
         self._prefixes.clear()
@@ -157,7 +158,7 @@ class LeanBackend:
             torch.cuda.empty_cache()
 
     def prime(self, most: int, prompt: int) -> None:
-        """Make steps of up to this many tokens ready, and passes with prompts of this length."""
+        """Prepare steps of up to `most` tokens, and passes with prompts of length `prompt`."""
         with torch.inference_mode():
             self._head.prime(most)
             if self.graphs is not None:
@@ -166,12 +167,12 @@ class LeanBackend:
                 self.loop.prime(DRAFTED)
 
     def describe(self) -> str:
-        """Say how this backend computes, for reports."""
+        """Return a short description of how this backend computes, for reports."""
         kind = "fused steps" if isinstance(self.store, RowStore) else "shared prefix"
         return f"{kind}{', graphs' if self.graphs is not None else ''}"
 
     def prefix(self, tokens: tuple[int, ...]) -> PrefixKV:
-        """Return the keys and values of a prefix, running it only if nothing kept begins so."""
+        """Return the keys and values of a prefix, running it only if no kept one begins with it."""
         known = self._prefixes.get(tokens)
         if known is None:
             known = self._prefixes[tokens] = self._run_prefix(tokens)
@@ -202,11 +203,11 @@ class LeanBackend:
         return store.prefix(count)
 
     def run(self, rows: Sequence[RowInput]) -> Tensor:
-        """Run tokens of each row; return hidden states at the asked offsets of each in turn."""
+        """Run tokens of each row; return the hidden states at the asked offsets, row after row."""
         slots, tokens, starts, asked, prefixes = zip(*rows, strict=True)
         pieces = [*map(Piece, slots, tokens, starts)]
         with torch.inference_mode():
-            # By identity: a prefix is long, and rows mostly share the very same one.
+            # By identity: a prefix is long, and rows usually share the same object.
             known = {key: self.prefix(t) for key, t in {id(t): t for t in prefixes}.items()}
             kept = [known[id(tokens)] for tokens in prefixes]
             parted = self._spans(pieces)
@@ -231,7 +232,7 @@ class LeanBackend:
         prefixes: Sequence[PrefixKV],
         asked: Sequence[Sequence[int]],
     ) -> Tensor | None:
-        """Run a pass as it was recorded; None where it was not, or there is no room to do so."""
+        """Replay a captured pass; return None if none is captured or memory does not suffice."""
         graphs = self.graphs
         if graphs is None:
             return None
@@ -243,7 +244,7 @@ class LeanBackend:
         return attempted(replay, self._relieve)
 
     def _relieve(self) -> None:
-        """Give back what is only kept to save time."""
+        """Free the memory of everything that is kept only to save time."""
         self._prefixes.clear()
         self._head.clear()
         self._fitted, self._relieved = LEAST_TOKENS, self._relieved + 1
@@ -251,11 +252,11 @@ class LeanBackend:
             torch.cuda.empty_cache()
 
     def _spans(self, pieces: Sequence[Piece]) -> list[tuple[int, int]]:
-        """Split a batch into consecutive spans: within the budget, and enough for all cores."""
+        """Split a batch into consecutive spans within the budget, with work for every core."""
         total = sum(len(piece.tokens) for piece in pieces)
         budget = self.budget
         if self.device.type == "cuda" and min(total, budget) > self._fitted:
-            size = self.decoder.dtype.itemsize  # asking takes time: what fitted once fits again
+            size = self.decoder.dtype.itemsize  # the query is slow: a size that fitted is reused
             budget = min(budget, affordable(self.device, self.decoder.shape, size))
         if self.cores is not None and total >= self.cores.count * LEAST_SHARE:
             rounds = -(-total // (self.cores.count * self.budget))
@@ -263,7 +264,7 @@ class LeanBackend:
         return split([len(piece.tokens) for piece in pieces], budget)
 
     def _note_fit(self, pieces: Sequence[Piece], parted: Sequence[tuple[int, int]]) -> None:
-        """Remember how large a part of a pass went through."""
+        """Record the size of the largest part of a pass that succeeded."""
         largest = max(sum(len(piece.tokens) for piece in pieces[a:b]) for a, b in parted)
         self._fitted = max(self._fitted, min(largest, self.budget))
 
@@ -280,15 +281,15 @@ class LeanBackend:
         return self.decoder.forward(chunk, self.store, wanted)
 
     def release(self, slot: int) -> None:
-        """Nothing to do: a slot is overwritten by its next row."""
+        """Do nothing: a slot is overwritten by its next row."""
 
     def argmax(self, hidden: Tensor, banned: Sequence[int] = ()) -> TokenFuture:
-        """Ask for the most likely next token of each state, banned tokens aside."""
+        """Request the most likely next token of each state, excluding banned tokens."""
         with torch.inference_mode():
             return self._head.argmax(hidden, banned)
 
     def choose(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> TokenFuture:
-        """Ask for each state's most likely token among those allowed to it."""
+        """Request each state's most likely token among those it is allowed."""
         head = self._head
         choose = head.choose_from_all if self.asynchronous else head.choose_from_few
         with torch.inference_mode():
@@ -301,7 +302,7 @@ class LeanBackend:
         allowed: Sequence[tuple[int, ...]] | None = None,
         banned: Sequence[int] = (),
     ) -> DrawFuture:
-        """Ask for a token of each state that is drawn by its own columns."""
+        """Request a token of each state, drawn by its own columns."""
         with torch.inference_mode():
             if allowed is None:
                 return self._head.sample(hidden, own, banned)
@@ -311,7 +312,7 @@ class LeanBackend:
 
 
 def _flat(pieces: Sequence[Piece], asked: Sequence[Sequence[int]]) -> list[int]:
-    """Return where the asked offsets lie among all tokens of a batch."""
+    """Return the indices of the asked offsets among all tokens of a batch."""
     firsts = accumulate((len(piece.tokens) for piece in pieces), initial=0)
     return [
         first + offset for first, offsets in zip(firsts, asked, strict=False) for offset in offsets
@@ -319,10 +320,10 @@ def _flat(pieces: Sequence[Piece], asked: Sequence[Sequence[int]]) -> list[int]:
 
 
 def affordable(device: torch.device, shape: Shape, itemsize: int) -> int:
-    """Return how many tokens a pass may have by the memory that a GPU can spare.
+    """Return how many tokens a pass may have, given the spare memory of a GPU.
 
-    A token holds its state and what is added to it, its queries, keys and values before and after
-    they are rotated, and both products of the inner layer with what they make.
+    A token needs memory for its state and the update added to it, for its queries, keys and values
+    before and after rotation, and for both products of the inner layer and their result.
     """
     heads = (shape.heads + 2 * shape.kv_heads) * shape.head_dim
     each = itemsize * (3 * shape.hidden + 2 * heads + 3 * shape.inner)
@@ -333,9 +334,9 @@ def affordable(device: torch.device, shape: Shape, itemsize: int) -> int:
 class CoreThreads:
     """Threads that compute with one core each; each runs its own rows through the whole model.
 
-    Splitting every small product over the cores means waiting for each other hundreds of times per
-    pass, and for the slowest core each time: costly on an idle machine, ruinous on a busy one. Here
-    a pass waits once. Which thread runs a part never shows in its result.
+    Splitting every small product over the cores would synchronise them hundreds of times per pass,
+    each time waiting for the slowest core: slow on an idle machine, much slower on a busy one. Here
+    a pass waits once. The result of a part does not depend on the thread that runs it.
     """
 
     def __init__(self, count: int) -> None:
@@ -344,7 +345,7 @@ class CoreThreads:
         self._lock = threading.Lock()
 
     def _open(self) -> ThreadPoolExecutor:
-        """Start the threads at the first use; the caller's own setting stays as it is."""
+        """Start the threads at the first use; the caller's thread setting is left unchanged."""
         with self._lock:
             if self._pool is None:
                 threads = torch.get_num_threads()
@@ -357,7 +358,7 @@ class CoreThreads:
             return self._pool
 
     def map(self, work: Callable[[Part], Result], parts: Sequence[Part]) -> list[Result]:
-        """Do all parts and return their results in order."""
+        """Run all parts and return their results in order."""
 
         def one(part: Part) -> Result:
             with torch.inference_mode():
@@ -367,13 +368,13 @@ class CoreThreads:
 
 
 def _settle(ready: threading.Barrier) -> None:
-    torch.get_num_threads()  # a thread's first use takes over the process's setting: let it pass
+    torch.get_num_threads()  # a thread's first call adopts the process's setting: do it first
     torch.set_num_threads(1)
     ready.wait()
 
 
 def split(sizes: Sequence[int], budget: int) -> list[tuple[int, int]]:
-    """Split consecutive rows of some sizes into spans, each about within the budget."""
+    """Split consecutive rows of the given sizes into spans, each roughly within the budget."""
     if sum(sizes) <= budget:
         return [(0, len(sizes))]
     edges = [0]

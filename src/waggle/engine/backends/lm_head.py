@@ -1,9 +1,9 @@
-"""The LM head: from states to tokens, without waiting for a device that works by itself.
+"""The LM head: from states to tokens, without waiting for an asynchronous device.
 
-On a GPU everything is multiplied and the allowed tokens are gathered: one transfer and few
-launches. The number of states is rounded up there, so that sizes come again: for a new one a kernel
-may have to be found and loaded and memory to be allocated, while the host waits. On a CPU only the
-allowed rows of the output matrix are multiplied.
+On a GPU all logits are computed and those of the allowed tokens gathered: one transfer and few
+launches. The number of states is rounded up there, so that sizes recur: for a new size a kernel may
+have to be selected and loaded and memory allocated, while the host waits. On a CPU only the allowed
+rows of the output matrix are multiplied.
 Invariant: a token is -1 where logits are not numbers, never another one.
 """
 
@@ -27,11 +27,11 @@ from waggle.engine.model.linear import Linear
 from waggle.engine.sampling import OWN, draw, draw_among, read_draws
 
 MAX_LOGITS = 4096
-"""States that pass the output matrix at a time."""
+"""The most states multiplied with the output matrix in one product."""
 MAX_SETS = 4096
-"""Sets of allowed tokens that are remembered as arrays; then all are forgotten."""
+"""The number of sets of allowed tokens cached as arrays; a full cache is cleared."""
 NARROW = 8
-"""Tokens of the narrowest lists; widths are powers of two, so that few are met."""
+"""The narrowest lists, in tokens; widths are powers of two, so that few different ones occur."""
 
 Allowed = Sequence[tuple[int, ...]]
 """The tokens allowed to each state."""
@@ -39,7 +39,7 @@ Found = TypeVar("Found")
 
 
 class LMHead:
-    """Asks the output matrix for tokens; `relieve` gives memory back where logits do not fit."""
+    """The output matrix and token selection; `relieve` frees memory when logits do not fit."""
 
     def __init__(
         self,
@@ -54,13 +54,13 @@ class LMHead:
         self._sets: dict[tuple[int, ...], np.ndarray[Any, Any]] = {}
         self.graphs = graphs
         self.draws = draws
-        """Captured choices that are sampled."""
+        """Captured choices by sampling."""
         self._every = torch.arange(len(head.weight), device=self._device).unsqueeze(0)
         self.rounds = self._device.type == "cuda"
         """Whether the number of states is rounded up."""
 
     def prime(self, most: int) -> None:
-        """Meet every size of up to this many states once."""
+        """Run every size of up to `most` states once."""
         if self.rounds:
             for count in buckets(1, min(most, MAX_LOGITS)):
                 states = self._head.weight.new_zeros((count, self._head.weight.shape[1]))
@@ -76,13 +76,13 @@ class LMHead:
                 captured.clear()
 
     def argmax(self, hidden: Tensor, banned: Sequence[int]) -> TokenFuture:
-        """Ask for the most likely next token of each state, banned tokens aside."""
+        """Request the most likely next token of each state, excluding banned tokens."""
         states = self._rounded(hidden)
         found = self._in_parts(lambda rows: greedy(self._logits(states[rows], banned)), len(states))
         return _fetched(found[: len(hidden)], Tensor.tolist)
 
     def sample(self, hidden: Tensor, own: Tensor, banned: Sequence[int]) -> DrawFuture:
-        """Draw a token for each state by its own columns, banned tokens aside."""
+        """Draw a token for each state by its own columns, excluding banned tokens."""
         states = self._rounded(hidden)
         given = pinned_empty(len(states) * OWN, self._device).view(-1, OWN)
         given[: len(own)] = own
@@ -100,19 +100,19 @@ class LMHead:
         return logits
 
     def choose_from_all(self, hidden: Tensor, allowed: Allowed) -> TokenFuture:
-        """Ask for each state's most likely allowed token, by all logits."""
+        """Request each state's most likely allowed token, computing all logits."""
         lists = allowed_lists(allowed, self._rows(hidden), self._device)
         return _fetched(self._among(hidden, lists, greedy_among, self.graphs), Tensor.tolist)
 
     def sample_from_all(self, hidden: Tensor, own: Tensor, allowed: Allowed) -> DrawFuture:
-        """Draw an allowed token for each state by its own columns and by all logits."""
+        """Draw an allowed token for each state by its own columns, computing all logits."""
         lists = allowed_lists(allowed, self._rows(hidden), self._device, own)
         return _fetched(self._among(hidden, lists, draw_among, self.draws), read_draws)
 
     def _among(
         self, hidden: Tensor, lists: Tensor, choose: Choose, graphs: ChoiceGraphs | None
     ) -> Tensor:
-        """Choose by all logits and by lists of allowed tokens, in a captured graph if there is."""
+        """Choose by all logits and lists of allowed tokens, in a captured graph if available."""
         found = self._replayed(hidden, lists, graphs)
         if found is None:
             given = lists.to(self._device, non_blocking=True)
@@ -123,34 +123,34 @@ class LMHead:
         return found[: len(hidden)]
 
     def choose_from_few(self, hidden: Tensor, allowed: Allowed) -> TokenFuture:
-        """Ask for each state's most likely allowed token, by the logits of allowed ones alone."""
+        """Request each state's most likely allowed token, computing only the allowed logits."""
         tokens, logits, closed = self._few(hidden, allowed)
         best: list[int] = greedy(logits.masked_fill(closed, float("-inf"))).tolist()
         return lambda: [tokens[index] if index >= 0 else index for index in best]
 
     def sample_from_few(self, hidden: Tensor, own: Tensor, allowed: Allowed) -> DrawFuture:
-        """Draw an allowed token for each state by the logits of allowed ones alone."""
+        """Draw an allowed token for each state, computing only the allowed logits."""
         tokens, logits, closed = self._few(hidden, allowed)
         found = read_draws(draw(logits, torch.tensor(tokens).unsqueeze(0), own, closed))
         return lambda: found
 
     def _few(self, hidden: Tensor, allowed: Allowed) -> tuple[list[int], Tensor, Tensor]:
-        """Return the tokens that any state may take, their logits, and which are closed to each."""
+        """Return the tokens that any state may take, their logits, and a mask of closed ones."""
         tokens, closed = self._mask(allowed)
         weight = self._head.weight[index_tensor(tokens, self._device)]
         return tokens, F.linear(hidden, weight), closed
 
     def _rows(self, values: Tensor) -> int:
-        """Return the number of states, rounded up to a size that comes again."""
+        """Return the number of states, rounded up to a recurring size."""
         return bucket(len(values)) if self.rounds else len(values)
 
     def _rounded(self, values: Tensor) -> Tensor:
-        """Add rows that are never read, up to a size that comes again."""
+        """Pad with rows that are never read, up to a recurring size."""
         more = self._rows(values) - len(values)
         return F.pad(values, (0, 0, 0, more)) if more else values
 
     def _in_parts(self, work: Callable[[slice], Tensor], count: int) -> Tensor:
-        """Do work on so many states, as many at a time as their logits fit."""
+        """Do work on `count` states, in parts whose logits fit in memory."""
         rows = range(count)
         spans = [rows[first : first + MAX_LOGITS] for first in rows[::MAX_LOGITS]]
         found = [halved(work, span, self._relieve) for span in spans]
@@ -159,7 +159,7 @@ class LMHead:
     def _replayed(
         self, hidden: Tensor, lists: Tensor, graphs: ChoiceGraphs | None
     ) -> Tensor | None:
-        """Choose by a captured graph; None where there is none, or no memory for it."""
+        """Choose by a captured graph; return None without a graph or memory for it."""
         if graphs is None:
             return None
         return attempted(lambda: graphs.run(hidden, lists), self._relieve)
@@ -167,8 +167,8 @@ class LMHead:
     def _mask(self, allowed: Allowed) -> tuple[list[int], Tensor]:
         """Return the tokens that any state may take, and for each state which of them it may not.
 
-        The same few sets come over and over (the digits, the actions, yes or no), mostly as the
-        very same tuple, so they are told apart by identity and looked at once.
+        The same few sets recur (the digits, the actions, yes or no), mostly as the same tuple
+        object, so they are distinguished by identity and processed once.
         """
         keys = [id(tokens) for tokens in allowed]
         sets = dict(zip(keys, allowed, strict=True))
@@ -193,10 +193,10 @@ class LMHead:
 def allowed_lists(
     allowed: Allowed, rows: int, device: torch.device, own: Tensor | None = None
 ) -> Tensor:
-    """Return the tokens of each state side by side, in pinned memory where the device is a GPU.
+    """Return the allowed tokens of each state as a row, in pinned memory if the device is a GPU.
 
-    The first one is repeated where there are few; behind all come rows of zeros, up to so many. In
-    front of the tokens come the state's own columns, if there are any.
+    Short rows repeat their first token; rows of zeros follow, up to `rows` rows. The state's own
+    columns, if given, precede its tokens.
     """
     sizes = np.fromiter(map(len, allowed), np.int64, len(allowed))
     flat = np.fromiter(chain.from_iterable(allowed), np.int64, int(sizes.sum()))
@@ -214,7 +214,7 @@ def allowed_lists(
 
 
 def _fetched(found: Tensor, read: Callable[[Tensor], Found]) -> Callable[[], Found]:
-    """Begin to fetch what was found and read it later; other work is not waited for."""
+    """Start copying a result to the host and read it later, without waiting for other work."""
     if found.device.type != "cuda":
         known = read(found)
         return lambda: known

@@ -1,4 +1,4 @@
-"""The fallback for architectures the lean decoder does not know: transformers' own forward.
+"""The fallback for architectures the lean decoder does not support: transformers' own forward.
 
 One cache per row, one row per pass: slow, but any causal language model works, prefix reuse
 included. Drafts are not used because some caches cannot be rolled back.
@@ -30,7 +30,7 @@ MAX_PREFIXES = 4
 
 
 class TransformersBackend:
-    """Runs rows one by one through a transformers model."""
+    """A backend that runs rows one by one through a transformers model."""
 
     asynchronous = False
     multi_step = False
@@ -45,26 +45,26 @@ class TransformersBackend:
     def decode_steps(
         self, rows: Sequence[MultiStepRow], ends: Sequence[int], history: Text | None
     ) -> list[MultiStepOutput]:
-        """Not offered: rows are run one by one."""
+        """Raise: not supported, since rows are run one by one."""
         raise NotImplementedError("this model decodes one step at a time")
 
     def prime(self, most: int, prompt: int) -> None:
-        """Nothing to do: no pass is made ready."""
+        """Do nothing: no pass needs preparation."""
 
     def describe(self) -> str:
-        """Say how this backend computes, for reports."""
+        """Return a short description of how this backend computes, for reports."""
         reason = refusal(self.model.config)
         return f"transformers, row by row{f' ({reason})' if reason else ''}"
 
     def room(self, prefix: int, own: int) -> int:
-        """Any number: nothing is kept side by side."""
+        """Return an unlimited number: every row has a separate cache."""
         return 1 << 30
 
     def reserve(self, prefix: int, own: int) -> None:
-        """Nothing to do: these caches grow by themselves."""
+        """Do nothing: these caches grow by themselves."""
 
     def refresh(self, model: Any) -> None:
-        """Run this model from now on."""
+        """Use this model for all later passes."""
         self.model = model
         self.forget()
 
@@ -111,12 +111,12 @@ class TransformersBackend:
             return torch.cat(found)
 
     def argmax(self, hidden: Tensor, banned: Sequence[int] = ()) -> TokenFuture:
-        """Ask for the most likely next token of each row of logits, banned tokens aside."""
+        """Request the most likely next token of each row of logits, excluding banned tokens."""
         best = greedy(_open(hidden, None, banned))
         return lambda: best.tolist()
 
     def choose(self, hidden: Tensor, allowed: Sequence[tuple[int, ...]]) -> TokenFuture:
-        """Ask for each row's most likely token among those allowed to it."""
+        """Request each row's most likely token among those it is allowed."""
         best = greedy(_open(hidden, allowed))
         return lambda: best.tolist()
 
@@ -127,7 +127,7 @@ class TransformersBackend:
         allowed: Sequence[tuple[int, ...]] | None = None,
         banned: Sequence[int] = (),
     ) -> DrawFuture:
-        """Ask for a token of each row of logits that is drawn by its own columns."""
+        """Request a token of each row of logits, drawn by its own columns."""
         every = torch.arange(hidden.shape[1], device=hidden.device).unsqueeze(0)
         found = draw(_open(hidden, allowed, banned), every, own.to(hidden.device))
         return lambda: read_draws(found)

@@ -1,5 +1,5 @@
 """Constrained decoding.
 
-`grammar` spells admissible byte strings, `vocabulary` shows a tokenizer as bytes, and `matcher`
-brings both together: accept a token, jump forward over forced tokens, and mask the next one.
+`grammar` defines the admissible byte strings, `vocabulary` presents a tokenizer as bytes, and
+`matcher` combines both: accept a token, jump forward over forced tokens, and mask the next one.
 """

@@ -1,10 +1,10 @@
-"""A grammar: a finite language of byte strings, unfolded while it is walked.
+"""A grammar: a finite language of byte strings, unfolded lazily while it is walked.
 
-A grammar is a tree of forms (see `waggle.core.forms`). Nothing is compiled ahead: a walk unfolds
-the states it reaches, so a view with thousands of admissible records costs as much as one record.
-Text outside ASCII is spelled as JSON escapes, so that no token boundary falls inside a character. A
-free text cannot be enumerated: it stands for the alternatives beside it, and for the empty text
-where there are none.
+A grammar is a tree of forms (see `waggle.core.forms`). Nothing is compiled in advance: a walk
+unfolds the states it reaches, so a view with thousands of admissible records costs as much as one
+record. Text outside ASCII is spelled as JSON escapes, so that no token boundary falls inside a
+character. A free text cannot be enumerated: beside other alternatives it is left out, and without
+any it is spelled as the empty text.
 
 Invariant: a walk spells prefixes of admissible strings only, and it can spell every one of them.
 """
@@ -17,16 +17,16 @@ from typing import Any, AnyStr
 from waggle.core.forms import Alternatives, GrammarNode, IntRange, Literal, Sequence, Text
 
 MAX_SHARED = 40_000
-"""States that grammars share, of about a kilobyte each; then sharing starts again from nothing."""
+"""The maximum number of shared states, about a kilobyte each; beyond it sharing starts afresh."""
 
 Edge = tuple[bytes, "Continuation | State | None"]
 """A label and what follows it: an unfolded state, a continuation, or None for the end."""
 
 
 class State:
-    """A position in a grammar: the labels that may be spelled next, and whether it may end here.
+    """A position in a grammar: the labels that may be spelled next, and whether a string may end.
 
-    States are compared by identity. The matcher keeps what it knows of a state in `memo` and
+    States are compared by identity. The matcher caches its results for a state in `memo` and
     `ahead`.
     """
 
@@ -44,7 +44,7 @@ END = State((), True)
 
 
 def union(states: list[State]) -> State:
-    """Return the state that allows what any of the states allows."""
+    """Return the state that allows everything that any of the given states allows."""
     if len(states) == 1:
         return states[0]
     edges = dict.fromkeys(edge for state in states for edge in state.edges)
@@ -52,7 +52,7 @@ def union(states: list[State]) -> State:
 
 
 class Continuation:
-    """A form still to be spelled and what follows it; compared by identity."""
+    """A form still to be spelled and its successor; compared by identity."""
 
     __slots__ = ("after", "forced", "form", "shared", "state")
 
@@ -60,13 +60,13 @@ class Continuation:
         self.form = form
         self.after = after
         self.shared = shared
-        """Whether other grammars have this very continuation."""
+        """Whether other grammars may use this same continuation object."""
         self.state: State | None = None
         self.forced: tuple[bytes, Continuation | None] | None = None
 
 
 class _Unfolded:
-    """What has been unfolded: continuations by form and successor, and states inside labels."""
+    """A cache of unfolded continuations, by form and successor, and of states inside labels."""
 
     __slots__ = ("continuations", "inside")
 
@@ -76,7 +76,7 @@ class _Unfolded:
 
 
 class SharedStates:
-    """States that the grammars of an engine share: forms that many views contain, unfolded once.
+    """States shared by the grammars of an engine: forms in many views, unfolded once.
 
     Sharing changes speed, never a language.
     """
@@ -85,7 +85,7 @@ class SharedStates:
         self._unfolded = _Unfolded()
 
     def current(self) -> _Unfolded:
-        """Return what has been unfolded so far; a grammar keeps what it started with."""
+        """Return the cache, emptied when full; a grammar keeps the one it started with."""
         found = self._unfolded
         if len(found.continuations) + len(found.inside) > MAX_SHARED:
             self._unfolded = _Unfolded()
@@ -95,8 +95,8 @@ class SharedStates:
 class Grammar:
     """A language of byte strings.
 
-    Forms that other trees contain too (see `waggle.core.forms.Sequence.common`), with nothing but
-    such forms behind them, are unfolded once for all grammars over the same `SharedStates`.
+    Forms that other trees contain too (see `waggle.core.forms.Sequence.common`) are unfolded once
+    for all grammars over the same `SharedStates` if only such forms follow them.
     """
 
     __slots__ = ("_own", "_root", "_shared")
@@ -111,7 +111,7 @@ class Grammar:
         return self.state_of(self._root)
 
     def state_of(self, target: Continuation | State | None) -> State:
-        """Return the state of what follows a label, unfolding it if need be."""
+        """Return the state that follows a label, unfolding it if necessary."""
         if target is None:
             return END
         if isinstance(target, State):
@@ -123,13 +123,13 @@ class Grammar:
         return target.state
 
     def goes_on(self, target: Continuation | State | None) -> bool:
-        """Whether anything may be spelled from here, found without unfolding where possible."""
+        """Return whether anything may be spelled from here, without unfolding if possible."""
         if isinstance(target, Continuation) and target.state is None and _spells(target.form):
             return True
         return bool(self.state_of(target).edges)
 
     def advance(self, state: State, data: bytes) -> State | None:
-        """Spell some bytes; None where no admissible string continues that way."""
+        """Return the state after `data`, or None if no admissible string continues with it."""
         while len(state.edges) == 1 and data:
             label, target = state.edges[0]
             if len(data) < len(label):
@@ -140,7 +140,7 @@ class Grammar:
         return self._advance_all(state, data) if data else state
 
     def accepts(self, text: str) -> bool:
-        """Whether a text is one of the admissible strings."""
+        """Return whether a text is one of the admissible strings."""
         state = self.advance(self.start(), text.encode())
         return state is not None and state.accepting
 
@@ -159,7 +159,7 @@ class Grammar:
         return union(reached) if reached else None
 
     def _inside(self, label: bytes, data: bytes, target: Continuation | State | None) -> State:
-        """Return the state inside a label, the same one whichever option led to it."""
+        """Return the state inside a label; the same object whichever option led to it."""
         edge = (label[len(data) :], target)
         shared = isinstance(target, Continuation) and target.shared
         known = (self._shared if shared else self._own).inside
@@ -171,7 +171,7 @@ class Grammar:
     def _continuation(
         self, form: GrammarNode, after: Continuation | None, shared: bool
     ) -> Continuation:
-        """Return the continuation of a form and its successor, the same one for the same two."""
+        """Return the continuation of a form and its successor; one object per pair of the two."""
         known = (self._shared if shared else self._own).continuations
         key = (id(form), id(after))
         found = known.get(key)
@@ -190,7 +190,7 @@ class Grammar:
     def _add(
         self, form: GrammarNode, after: Continuation | None, edges: dict[Edge, None], shared: bool
     ) -> bool:
-        """Add what a form may begin with; whether all of it may also be nothing."""
+        """Add the labels that a form may begin with; return whether all of it may be empty."""
         if _is_common(form) and (after is None or after.shared):
             state = self.state_of(self._continuation(form, after, True))
             edges.update(dict.fromkeys(state.edges))
@@ -200,7 +200,7 @@ class Grammar:
     def _unfold(
         self, form: GrammarNode, after: Continuation | None, edges: dict[Edge, None], shared: bool
     ) -> bool:
-        """Add what a form may begin with, without looking for a shared state."""
+        """Add the labels that a form may begin with, without looking for a shared state."""
         if isinstance(form, Literal):
             return self._label(escaped(form.text), after, edges)
         if isinstance(form, Sequence):
@@ -216,7 +216,7 @@ class Grammar:
         return any(empty)
 
     def _label(self, text: bytes, after: Continuation | None, edges: dict[Edge, None]) -> bool:
-        """Add a label that reaches to the next choice, so that a walk meets choices only."""
+        """Add a label that extends to the next choice, so that a walk stops at choices only."""
         forced, target = self._forced(after)
         if text or forced:
             edges[(text + forced, target)] = None
@@ -224,7 +224,7 @@ class Grammar:
         return target is None or self._add(target.form, target.after, edges, target.shared)
 
     def _forced(self, rest: Continuation | None) -> tuple[bytes, Continuation | None]:
-        """Return the literal text a continuation begins with, and what is left behind it."""
+        """Return the literal text a continuation begins with, and the continuation after it."""
         if rest is None:
             return b"", None
         if rest.forced is None:
@@ -262,7 +262,7 @@ def common_prefix(labels: list[AnyStr]) -> AnyStr:
 
 
 def escaped(text: str) -> bytes:
-    """Return a text in ASCII: whatever is outside becomes a JSON escape."""
+    """Return a text in ASCII; other characters become JSON escapes."""
     if text.isascii():
         return text.encode()
     return "".join(c if c.isascii() else json.dumps(c)[1:-1] for c in text).encode()
@@ -279,7 +279,7 @@ def _is_common(form: GrammarNode) -> bool:
 
 
 def _spells(form: GrammarNode) -> bool:
-    """Whether some string of a form is visibly not empty."""
+    """Return whether a form evidently has a non-empty string, without unfolding it."""
     if isinstance(form, Literal):
         return bool(form.text)
     if isinstance(form, Sequence):

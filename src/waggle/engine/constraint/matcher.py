@@ -1,16 +1,17 @@
 """The matcher: which tokens a grammar allows next, and which it forces (jump-forward).
 
 At every state the matcher spells the shortest continuations that reach past the next choice and
-asks the tokenizer how it would write them. The first tokens of those encodings are the allowed
-tokens; what all encodings have in common is forced and costs no model pass. So forced text is the
-tokenizer's own encoding, and a token that only a non-canonical spelling would use is not offered.
+encodes them with the tokenizer. The first tokens of those encodings are the allowed tokens; their
+common prefix is forced and costs no model pass. So forced text is the tokenizer's own encoding, and
+a token that only a non-canonical spelling would use is not allowed.
 
-Views differ in handles and claims, their records hardly in form: after `"novelty":` come the same
-digits and the same comma in every view. The labels a lookahead can meet are its shape; tokenizing
-is the expensive part of a match, so it is done once per shape and kept with the vocabulary.
+Views differ in handles and claims, but their records hardly differ in form: after `"novelty":` the
+same digits and the same comma follow in every view. The labels within a lookahead are its shape;
+tokenizing is the expensive part of a match, so it is done once per shape and cached in the
+vocabulary.
 
 Invariant: every allowed token begins an encoding of a prefix of an admissible string, so every
-match that ends spells an admissible string. A lookahead is a function of its shape alone.
+completed match spells an admissible string. A lookahead is a function of its shape alone.
 """
 
 from __future__ import annotations
@@ -31,33 +32,33 @@ from waggle.engine.constraint.vocabulary import Vocabulary
 REACH = 8
 """Bytes spelled past the forced text, so that the end of the lookahead cuts no token."""
 MAX_LEAVES = 96
-"""Continuations encoded at one state; beyond it the lookahead is shortened."""
+"""The most continuations encoded at one state; beyond it the lookahead is shortened."""
 MAX_KEPT = 500_000
-"""Continuations in the shapes that a vocabulary remembers, of a tenth of a kilobyte each."""
+"""The most continuations in a vocabulary's cached shapes, each of a tenth of a kilobyte."""
 
 Make = Callable[[SharedStates | None], Grammar]
-"""Makes a grammar over the states that it shares with others."""
+"""A callable that builds a grammar over the states it shares with others."""
 Shape = tuple[object, ...]
-"""Nested labels: (label, shape behind it), (label, True) at an end, None where it may stop."""
+"""Nested labels: (label, shape after it), (label, True) at an end, None where it may stop."""
 Jump = tuple[State, tuple[int, ...]]
-"""A state with a choice, or the end, and the forced tokens that lead to it."""
+"""A state with a choice or the end state, and the forced tokens that lead to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lookahead:
-    """The tokens that may come next: one means forced, none means the end."""
+    """The tokens that may come next: a single one is forced, none means the end."""
 
     tokens: tuple[int, ...]
     forced: tuple[int, ...] = ()
     """Forced tokens from here on; empty where there is a choice."""
     text: bytes = b""
-    """What the forced tokens spell."""
+    """The bytes that the forced tokens spell."""
     then: Lookahead | None = None
-    """What follows the forced tokens, where this lookahead has reached that far."""
+    """The lookahead after the forced tokens, if this lookahead reaches that far."""
     ambiguous: frozenset[int] = frozenset()
-    """Tokens that also begin continuations which the tokenizer would begin otherwise."""
+    """Tokens that also begin continuations for which the tokenizer uses another first token."""
     firsts: tuple[int, ...] = ()
-    """With ambiguous tokens: the first token of each continuation, in the order of the shape."""
+    """The first token of each continuation, in shape order; empty without ambiguous tokens."""
 
     @property
     def is_ambiguous(self) -> bool:
@@ -69,11 +70,11 @@ NOTHING = Lookahead(())
 
 
 class Memo:
-    """What is known of a state: its lookahead, and that of `origin`, `offset` bytes before it.
+    """The cached lookahead of a state, or the rest of that of `origin`, `offset` bytes before it.
 
-    A memo belongs to one vocabulary, since one grammar may be matched with several. States that do
-    not point back at one another are freed with their sequence, without the garbage collector, so
-    `origin` is kept for ambiguous lookaheads only.
+    A memo belongs to one vocabulary, since one grammar may be matched with several. States without
+    reference cycles are freed with their sequence, without the garbage collector, so `origin` is
+    kept for ambiguous lookaheads only.
     """
 
     __slots__ = ("accepted", "ahead", "jump", "offset", "origin", "vocabulary")
@@ -86,13 +87,13 @@ class Memo:
         self.origin = origin
         self.offset = offset
         self.accepted: dict[int, Jump] = {}
-        """Where each chosen token leads."""
+        """The jump after each chosen token."""
         self.jump: Jump | None = None
-        """Where the forced tokens from here lead."""
+        """The jump over the forced tokens from here."""
 
 
 class Matcher:
-    """A grammar bound to a vocabulary; every sequence that follows it keeps its own state."""
+    """A grammar bound to a vocabulary; every sequence that uses it keeps its own state."""
 
     def __init__(
         self,
@@ -101,7 +102,7 @@ class Matcher:
         end_token: int,
         shared: SharedStates | None = None,
     ) -> None:
-        """Bind a grammar, or the function that makes it when it is first needed."""
+        """Bind a grammar, or a callable that builds it when it is first needed."""
         self._grammar = grammar if isinstance(grammar, Grammar) else None
         self._make = None if isinstance(grammar, Grammar) else grammar
         self.vocabulary = vocabulary
@@ -110,17 +111,17 @@ class Matcher:
 
     @property
     def grammar(self) -> Grammar:
-        """The grammar, made now if it was not needed before."""
+        """The grammar, built on first access."""
         if self._grammar is None:
             assert self._make is not None
             self._grammar = self._make(self._shared)
         return self._grammar
 
     def release(self) -> None:
-        """Free a grammar that can be made again, with its states.
+        """Free the grammar and its states if it can be rebuilt.
 
-        Prompts outlive their sequences: without this, their owner would hold thousands of states
-        and the garbage collector would visit all of them.
+        Prompts outlive their sequences: without this, their owner would keep thousands of states
+        alive and the garbage collector would visit all of them.
         """
         if self._make is not None:
             self._grammar = None
@@ -134,7 +135,7 @@ class Matcher:
         return self.memo(state).ahead.tokens
 
     def memo(self, state: State) -> Memo:
-        """Return what is known of a state, looking ahead from it if need be."""
+        """Return the memo of a state, looking ahead from it if necessary."""
         known: Memo | None = state.memo
         if known is not None and known.vocabulary is self.vocabulary:
             return known
@@ -145,7 +146,7 @@ class Matcher:
         return memo
 
     def accept(self, state: State, token: int) -> Jump:
-        """Take an allowed token and jump forward: the next choice, and the tokens it forces."""
+        """Take an allowed token and jump forward; return the next choice and the forced tokens."""
         known = self.memo(state).accepted
         found = known.get(token)
         if found is None:
@@ -167,9 +168,9 @@ class Matcher:
         return memo.jump
 
     def accept_one(self, state: State, token: int) -> State | None:
-        """Take one token; None where the grammar does not allow it.
+        """Return the state after one token, or None if the grammar does not allow it.
 
-        Continuations that the tokenizer would have begun otherwise are left behind.
+        Continuations for which the tokenizer uses another first token are dropped.
         """
         if token == self.end_token:
             return END if state.accepting else None
@@ -183,7 +184,7 @@ class Matcher:
         return after
 
     def _take_forced(self, state: State, memo: Memo) -> State:
-        """Take the forced tokens that a lookahead has seen."""
+        """Return the state after the forced tokens of a lookahead."""
         if memo.ahead.forced == (self.end_token,):
             return END
         after = self.grammar.advance(state, memo.ahead.text)
@@ -192,7 +193,7 @@ class Matcher:
         return after
 
     def _remember(self, state: State, ahead: Lookahead | None, before: State, width: int) -> None:
-        """Note what the lookahead of an earlier state has seen of this one."""
+        """Store the part of an earlier state's lookahead that starts at this state."""
         if ahead is not None and state.memo is None and state.edges:
             earlier = before.memo
             origin = (earlier.origin or before) if ahead.is_ambiguous else None
@@ -245,7 +246,7 @@ def _nested(grammar: Grammar, state: State, reach: int) -> tuple[Shape, int]:
     seen: tuple[object, int] = (None, 0)
     for label, target in state.edges:
         here = (target, len(label))
-        if here != seen:  # options of one kind lead to one place: look behind them once
+        if here != seen:  # options of one kind have the same target: look past it once
             seen = here
             if len(label) >= reach:
                 behind, count = not grammar.goes_on(target), 1
@@ -262,7 +263,7 @@ def _nested(grammar: Grammar, state: State, reach: int) -> tuple[Shape, int]:
 
 
 def _leaves(grammar: Grammar, state: State, reach: int) -> list[tuple[bytes, State]]:
-    """Return every continuation within reach and the state behind it, in the order of the shape."""
+    """Return every continuation within reach and the state after it, in the order of the shape."""
     found: list[tuple[bytes, State]] = []
     for label, target in state.edges:
         after = grammar.state_of(target)
@@ -277,7 +278,7 @@ def _leaves(grammar: Grammar, state: State, reach: int) -> list[tuple[bytes, Sta
 
 
 def lookahead(vocabulary: Vocabulary, end_token: int, shape: Shape) -> Lookahead:
-    """Return what may follow, for a shape; found once per shape."""
+    """Return the lookahead of a shape, computed once per shape."""
     known: dict[tuple[int, Shape], Lookahead] = vocabulary.lookaheads
     key = (end_token, shape)
     found = known.get(key)
@@ -310,7 +311,7 @@ def _look(vocabulary: Vocabulary, end_token: int, shape: Shape) -> Lookahead:
 
 
 def _spelled(shape: Shape) -> list[tuple[bytes, bool]]:
-    """Return every continuation of a shape, and whether it is a complete one."""
+    """Return every continuation of a shape, and whether it is complete."""
     found: list[tuple[bytes, bool]] = []
     for part in shape:
         if part is None:

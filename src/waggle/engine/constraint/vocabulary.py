@@ -1,7 +1,7 @@
 """The vocabulary: a tokenizer seen as bytes, and the tokens that end an answer.
 
 Invariant: `b"".join(spelling(i) for i in encode(text)) == text.encode()` for every text the
-vocabulary accepts; a tokenizer for which this fails is refused with one clear line.
+vocabulary accepts; a tokenizer for which this fails is rejected with a one-line error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from waggle.core.errors import ConfigError
 
 _CACHE = 32_768
-"""Encodings that are kept."""
+"""The number of encodings that each cache keeps."""
 _SPACED = "a . b , c ! d ? do n't it 's we 've they 're I 'm"
 """A text with a space wherever a tokenizer might remove one."""
 UNSPELLED = b"\xff"
@@ -55,7 +55,7 @@ def _spell_pieces(token: str) -> bytes:
 
 
 def _tidies(tokenizer: Any) -> bool:
-    """Whether decoding removes spaces; some versions have the setting and ignore it."""
+    """Return whether decoding removes spaces; some versions have the setting but ignore it."""
     if not getattr(tokenizer, "clean_up_tokenization_spaces", False):
         return False
     ids = tokenizer.encode(_SPACED, add_special_tokens=False)
@@ -73,11 +73,11 @@ class Vocabulary:
         self._special = frozenset(getattr(tokenizer, "all_special_ids", ()))
         self._spellings: dict[int, bytes] = {}
         self._shown: dict[int, bytes] = {}
-        """Spellings of tokens in answers, where special tokens are left out."""
+        """Spellings of tokens in answers; empty for special tokens."""
         self.lookaheads: dict[Any, Any] = {}
         """Lookaheads of the matcher by shape (see `constraint.matcher`)."""
         self.kept = 0
-        """Continuations in those shapes."""
+        """The number of continuations in those shapes."""
         self._encode = lru_cache(maxsize=_CACHE)(self._encode_checked)
         self._settle = lru_cache(maxsize=_CACHE)(self._settle_checked)
 
@@ -92,12 +92,12 @@ class Vocabulary:
         known = self._spellings.get(token)
         if known is None:
             word = self.tokenizer.convert_ids_to_tokens(token)
-            # A model may have more outputs than its tokenizer has tokens: those spell no text.
+            # A model may have more outputs than its tokenizer has tokens: these spell no text.
             known = self._spellings[token] = UNSPELLED if word is None else self._spell(word)
         return known
 
     def text(self, tokens: Sequence[int]) -> str:
-        """Return the text of an answer, EOS and other special tokens left out."""
+        """Return the text of an answer without EOS and other special tokens."""
         if self._plain:
             try:
                 return b"".join(map(self._shown.__getitem__, tokens)).decode(errors="replace")
@@ -108,20 +108,20 @@ class Vocabulary:
         return found
 
     def _learn(self, tokens: Sequence[int]) -> bool:
-        """Note the spellings of tokens in answers; whether every one of them has one."""
+        """Store the spellings of tokens in answers; return whether every token has one."""
         spelled = {t: b"" if t in self._special else self.spelling(t) for t in set(tokens)}
         self._shown.update({t: text for t, text in spelled.items() if text != UNSPELLED})
         return UNSPELLED not in spelled.values()
 
     def encode(self, text: bytes) -> tuple[int, ...]:
-        """Return the tokenizer's own encoding of some bytes, without special tokens."""
+        """Return the tokenizer's own encoding of a text, without special tokens."""
         return self._encode(text)
 
     def settled(self, text: bytes) -> tuple[int, ...]:
         """Return the tokens of an unfinished text that no continuation can change.
 
-        Tokens grow within a word of the pre-tokenizer, so all of the last word stays open; where
-        that leaves nothing, the first token is returned.
+        Tokens can grow only within a word of the pre-tokenizer, so those of the last word are left
+        out; if that leaves nothing, the first token is returned.
         """
         return self._settle(text)
 

@@ -2,12 +2,13 @@
 
 A pass of a small model is a dozen short kernels per layer, and launching them costs the host more
 than running them costs the device; the LM head of rows under a grammar is a dozen more. So each
-size that comes up often is captured once over static buffers and replayed. Sizes are rounded up, so
-that few are met; padding belongs to scratch rows, or repeats an allowed token, and is never read.
+frequent size is captured once over static buffers and replayed. Sizes are rounded up, so that few
+different ones occur; padding belongs to scratch rows, or repeats an allowed token, and is never
+read.
 
-Rows are ragged on the device and idle ones cost nothing, so the size of a pass is its tokens, and
-whether every row has one. All passes write what they found to one outbox: results are taken from
-there before the next pass is replayed.
+Rows are ragged on the device and idle ones cost nothing, so the size of a pass is its number of
+tokens, and whether every row has one. All passes write their results to one outbox, which is read
+before the next pass is replayed.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ from waggle.engine.model.kv_rows import Layout, RowStore
 from waggle.engine.model.linear import Linear
 
 OFTEN = 3
-"""A size is captured when it comes up for this time; capturing takes as long as some passes."""
+"""The occurrence at which a size is captured; capturing takes as long as several passes."""
 RETRY = 1000
-"""A size that could not be captured is tried again when it has come up so many times more."""
+"""The number of further occurrences after which a failed capture is tried again."""
 MAX_TOKENS = 36_864
-"""Largest pass a graph holds; beyond it launches no longer matter."""
+"""Tokens of the largest captured pass; beyond it launch time is negligible."""
 MAX_WORK = 5e12
-"""Tokens times weights a graph may cost; beyond it, launches no longer matter either."""
+"""Tokens times weights of the largest captured pass; beyond it launch time is negligible, too."""
 FINE = 2048
-"""Tokens beyond which a pass costs what its tokens do: sizes lie closer together."""
+"""Tokens beyond which the cost is proportional to the tokens, so sizes are spaced closer."""
 MAX_STATES = 1024
 """States of the largest choice that is captured."""
 MAX_ALLOWED = 64
 """Allowed tokens of the widest choice that is captured; more are rare."""
 USUAL = (8, 16)
-"""Widths of choices that come up often."""
+"""The common widths of choices."""
 
 Step = Callable[[], Tensor]
 Key = TypeVar("Key", bound=Hashable)
@@ -79,31 +80,31 @@ class Recorder:
 
 
 class GraphCache(dict[Key, Graph]):
-    """Captured steps by size, and how often sizes have come up; clearing keeps the counts."""
+    """Captured steps by size, with the occurrences of each size; clearing keeps these counts."""
 
     def __init__(self) -> None:
         super().__init__()
         self._met: dict[Key, int] = {}
 
     def wants(self, size: Key) -> bool:
-        """Count a size; whether it is captured, or worth capturing by now."""
+        """Count an occurrence of a size; return whether it is captured or due for capture."""
         if size in self:
             return True
         self._met[size] = self._met.get(size, 0) + 1
         return self._met[size] >= OFTEN
 
     def take(self, size: Key, capture: Callable[[], Graph]) -> Graph:
-        """Return the captured step of a size, capturing it if need be."""
+        """Return the captured step of a size, capturing it if necessary."""
         found = self.get(size)
         if found is None:
-            self._met[size] = -RETRY  # if it fails now
+            self._met[size] = -RETRY  # in case the capture fails
             found = self[size] = capture()
-            self._met[size] = OFTEN  # should it be dropped, it is captured again at once
+            self._met[size] = OFTEN  # if dropped, it is captured again at its next occurrence
         return found
 
 
 def bucket(value: int) -> int:
-    """Round a size up: to a power of two or one and a half times one, or closer if it is large."""
+    """Round a size up to a power of two or 1.5 times one, or in finer steps if it is large."""
     power = 1 << max(4, (value - 1).bit_length())
     if value > FINE:
         return -(-value // (power // 16)) * (power // 16)
@@ -119,7 +120,7 @@ def buckets(least: int, most: int) -> Iterator[int]:
 
 
 class Size(NamedTuple):
-    """The size of a pass: its tokens, rounded up, and whether every row has one."""
+    """The size of a pass: its number of tokens, rounded up, and whether every row has one."""
 
     tokens: int
     single: bool
@@ -130,7 +131,7 @@ class _Pass:
     replay: Step
     inbox: Tensor
     reads: tuple[Any, ...]
-    """What the captured kernels read by address: it must live as long as the graph."""
+    """Tensors that the captured kernels read by address; they must live as long as the graph."""
 
 
 class PassGraphs:
@@ -142,7 +143,7 @@ class PassGraphs:
         store: RowStore,
         capture: Callable[[Step], Step] | None = None,
     ) -> None:
-        """Hold graphs of a decoder; `capture` turns a pass into its replay (a test's seam)."""
+        """Hold graphs of a decoder; `capture` turns a pass into its replay (replaced in tests)."""
         self._decoder = decoder
         self._store = store
         self._weights = decoder.parameters()
@@ -151,14 +152,14 @@ class PassGraphs:
         self._record = capture or Recorder()
 
     def clear(self) -> None:
-        """Drop every graph (the caches they point into are gone)."""
+        """Drop every graph, since the caches it reads are gone."""
         self._graphs.clear()
         self._outbox = None
 
     def run(self, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> Tensor | None:
-        """Replay a pass; return the states of its tokens and of the padding behind them.
+        """Replay a pass; return the states of its tokens, followed by those of the padding.
 
-        They stay until the next pass is run. None where its size is not captured.
+        The states are valid until the next pass. Return None if the size is not captured.
         """
         size = self._size(pieces)
         if not self._small(size) or not self._graphs.wants(size):
@@ -177,7 +178,7 @@ class PassGraphs:
 
     @property
     def _most(self) -> int:
-        """Tokens of the largest pass that is captured."""
+        """The number of tokens of the largest pass that is captured."""
         return min(MAX_TOKENS, int(MAX_WORK / self._weights))
 
     def _layout(self, size: Size, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> Layout:
@@ -185,10 +186,10 @@ class PassGraphs:
         return self._store.layout(pieces, prefixes, size.tokens, rows, size.single)
 
     def prime(self, most: int, prompt: int) -> None:
-        """Capture sizes now, instead of when they have come up often.
+        """Capture sizes in advance, instead of after several occurrences.
 
         Args:
-            most: tokens of the largest pass whose rows have few each.
+            most: tokens of the largest pass whose rows have few tokens each.
             prompt: tokens of the longest prompt; passes with one are captured in every size.
         """
         prompts = (Size(tokens, False) for tokens in buckets(prompt, self._most))
@@ -203,7 +204,7 @@ class PassGraphs:
             yield Size(tokens, False)
 
     def _capture(self, plan: Layout, size: Size) -> _Pass:
-        """Capture a pass over the inputs of the first one: warming up writes what it will write."""
+        """Capture a pass over its first inputs; warm-up and replay write the same values."""
         decoder, store = self._decoder, self._store
         inbox = plan.values.to(decoder.device)
         if self._outbox is None:
@@ -219,7 +220,7 @@ class PassGraphs:
 
 
 Choose = Callable[[Tensor, Tensor], Tensor]
-"""Chooses from the logits of all tokens by lists of those allowed to each state."""
+"""A function that chooses from all logits, given the list of tokens allowed to each state."""
 
 
 def greedy_among(logits: Tensor, allowed: Tensor) -> Tensor:
@@ -237,7 +238,7 @@ class _Choice:
 
 
 class ChoiceGraphs:
-    """Captured choices, by number of states and of tokens that are allowed to each."""
+    """Captured choices, by number of states and of tokens allowed to each state."""
 
     def __init__(
         self,
@@ -245,7 +246,7 @@ class ChoiceGraphs:
         capture: Callable[[Step], Step] | None = None,
         choose: Choose = greedy_among,
     ) -> None:
-        """Hold choices by a head; `capture` turns a step into its replay (a test's seam)."""
+        """Hold choices by a head; `capture` turns a step into its replay (replaced in tests)."""
         self._head = head
         self._choose = choose
         self._graphs: GraphCache[tuple[int, int], _Choice] = GraphCache()
@@ -256,9 +257,9 @@ class ChoiceGraphs:
         self._graphs.clear()
 
     def run(self, hidden: Tensor, allowed: Tensor) -> Tensor | None:
-        """Replay a choice; return what each list gave, of which the last may have no state.
+        """Replay a choice; return the result of each list, of which the last may have no state.
 
-        They stay until the next choice is run. None where its size is not captured.
+        The results are valid until the next choice. Return None if the size is not captured.
         """
         size = allowed.shape[0], allowed.shape[1]
         if size[0] > MAX_STATES or size[1] > MAX_ALLOWED or not self._graphs.wants(size):
@@ -269,7 +270,7 @@ class ChoiceGraphs:
         return graph.replay()
 
     def prime(self, most: int) -> None:
-        """Capture usual choices of up to this many states now."""
+        """Capture choices of the common widths and of up to `most` states in advance."""
         for rows in buckets(1, min(most, MAX_STATES)):
             for width in USUAL:
                 if (rows, width) not in self._graphs:

@@ -1,12 +1,12 @@
-"""Multi-step greedy decoding on the device: the tokens of one step are those the next one reads.
+"""Multi-step greedy decoding on the device: each step reads the tokens of the one before.
 
-For a small model on a GPU a step costs less than asking the host what to do next. So rows that the
-host drafts nothing for decode by themselves: one step of all of them is captured with its LM head,
-its argmax and its bookkeeping, and replayed many times before anything is read back. A step may
-verify a draft as well, which an n-gram lookup on the device proposes from the row's own text and
-from earlier answers; what the model's own choices confirm is kept. End tokens and lengths are
-tensors; a row that is done stays where it is until the replays are over. Invariant: the tokens of a
-row are those of single steps, drafts change speed alone, and a row never writes outside its own
+For a small model on a GPU a step costs less than a round trip to the host. So rows without drafts
+from the host decode on the device alone: one step of all of them is captured with its LM head, its
+argmax and its bookkeeping, and replayed many times before anything is read back. A step may also
+verify a draft, which an n-gram lookup on the device proposes from the row's own text and from
+earlier answers; the tokens that the model's own choices confirm are kept. End tokens and lengths
+are tensors; a finished row does not advance until the replays are over. Invariant: the tokens of a
+row equal those of single steps, drafts change only speed, and a row never writes outside its own
 cache.
 """
 
@@ -27,15 +27,16 @@ from waggle.engine.model.kv_rows import Array, RowChunk, RowStore, Spans
 from waggle.engine.speculation import GAP, RECENT_TOKENS, Text
 
 STEPS = 16
-"""Steps between two reads; more waste steps of rows that are done."""
+"""Steps between two reads; more would waste steps on finished rows."""
 DRAFT_STEPS = 4
-"""The same where steps verify drafts: answers are over sooner."""
+"""The same for steps that verify drafts, with which answers finish sooner."""
 ORDER = 8
-"""Last tokens that a proposal matches: the last one counts more than all before it, and so on."""
+"""The number of last tokens that a proposal matches; each counts more than all before it."""
 BASE, PLACE, TOKEN, ROOM, FORCED, TURN, LEAD, LENGTH, FIELDS = range(9)
-"""What is known of a row; `TURN` counts the steps since the last read, in the first row.
+"""The fields of a row; `TURN` counts the steps since the last read, in the first row.
 
-`LEAD` is where the row's prefix of `LENGTH` tokens may be read: one place for all that share it.
+`LEAD` is the place where the row's prefix of `LENGTH` tokens may be read: the same for all rows
+that share it.
 """
 
 
@@ -52,29 +53,29 @@ class MultiStepRow(NamedTuple):
 
 
 class MultiStepOutput(NamedTuple):
-    """What was decoded of a row."""
+    """The tokens decoded for a row."""
 
     tokens: list[int]
-    """Up to an end token, which is among them, or its room."""
+    """The tokens up to and including an end token, or up to the row's room."""
     steps: int
     drafted: int
-    """Tokens that were verified in these steps beside its last ones."""
+    """Draft tokens that were verified in these steps."""
 
 
 Propose = Callable[[Tensor, Tensor, Tensor, Tensor, int], Tensor]
-"""As `propose`."""
+"""A function like `propose`."""
 
 
 def propose(texts: Tensor, slots: Tensor, places: Tensor, history: Tensor, count: int) -> Tensor:
-    """Return the tokens that followed the best match of each row's last ones ([rows, count]).
+    """Return the tokens after the best match of each row's last tokens ([rows, count]).
 
     Args:
         texts: the tokens of all slots, [slots, L].
-        slots: which of them each row has.
-        places: where the last known token of each row is.
-        history: one text for all rows; of matches that are equally good the latest counts, and
-            those in this text count as later than the row's own.
-        count: tokens that are wanted; a row that has fewer behind the match repeats them.
+        slots: the slot of each row.
+        places: the position of each row's last known token.
+        history: one text for all rows; of equally good matches the latest is used, and those in
+            this text count as later than the row's own.
+        count: number of tokens to return; a row with fewer after the match repeats them.
     """
     texts, own = texts[slots], texts.shape[1]
     whole = torch.cat((texts, history.expand(len(texts), -1)), 1)
@@ -87,7 +88,7 @@ def propose(texts: Tensor, slots: Tensor, places: Tensor, history: Tensor, count
     known = (columns < places.unsqueeze(1)) | (columns >= own)
     latest = torch.where(known, alike * whole.shape[1] + columns, -1)
     found = latest.argmax(1) + ORDER - 1
-    # Behind the last own token comes what came behind the match: a loop goes on.
+    # After the row's last token, the text after the match is repeated: a loop continues.
     period = torch.where(found < own, places - found, whole.shape[1]).unsqueeze(1)
     ahead = torch.arange(count, device=texts.device) % period
     at = (found.unsqueeze(1) + 1 + ahead).clamp_max(whole.shape[1] - 1)
@@ -100,11 +101,11 @@ class _Captured:
     inbox: Tensor
     outbox: Tensor
     reads: tuple[Any, ...]
-    """What the captured kernels read by address: it must live as long as the graph."""
+    """Tensors that the captured kernels read by address; they must live as long as the graph."""
 
 
 class GreedyLoop:
-    """Captured greedy steps, by number of rows and of tokens that each may add at a time."""
+    """Captured greedy steps, by number of rows and of tokens that each row may add per step."""
 
     def __init__(
         self,
@@ -113,7 +114,7 @@ class GreedyLoop:
         proposer: Propose = propose,
         capture: Callable[[Step], Step] | None = None,
     ) -> None:
-        """Hold steps of a decoder; `capture` turns a step into its replay (a test's seam)."""
+        """Hold steps of a decoder; `capture` turns a step into its replay (replaced in tests)."""
         self._decoder = decoder
         self._store = store
         self._ends: tuple[int, ...] = ()
@@ -121,20 +122,20 @@ class GreedyLoop:
         self._record = capture or Recorder()
         self._propose = proposer
         self._history = torch.full((RECENT_TOKENS,), GAP, dtype=torch.int32, device=decoder.device)
-        """The text of earlier answers, where steps read it."""
+        """The text of earlier answers, on the device."""
         self._sent: Text | None = None
-        """The same as it came from the host."""
+        """The host's array that was last copied there."""
 
     def clear(self) -> None:
-        """Drop every captured step (the caches they point into are gone)."""
+        """Drop every captured step, for instance when the caches it reads have moved."""
         self._captured.clear()
 
     def run(
         self, rows: Sequence[MultiStepRow], ends: Sequence[int], history: Text | None, reach: int
     ) -> list[MultiStepOutput]:
-        """Decode rows for some steps, each of which adds up to `reach` tokens to a row.
+        """Decode rows for several steps, each of which adds up to `reach` tokens to a row.
 
-        More than one only where there is a history; proposals come from it and from the rows.
+        `reach` exceeds one only with a history; proposals come from it and from the rows.
         """
         if tuple(ends) != self._ends:
             self.clear()
@@ -156,14 +157,14 @@ class GreedyLoop:
         return _read(captured.outbox[:steps, : len(rows)].cpu().numpy())
 
     def prime(self, longest: int) -> None:
-        """Capture steps of any number of rows now, with the end tokens of the last run."""
+        """Capture steps of every number of rows in advance, with the end tokens of the last run."""
         for size in buckets(1, bucket(self._store.rows)):
             for reach in {1, longest}:
                 if (size, reach) not in self._captured:
                     self._captured[size, reach] = self._capture(size, reach)
 
     def _fields(self, rows: Sequence[MultiStepRow], size: int) -> Array:
-        """Lay rows out; the others up to the size stay where they are, in the scratch row."""
+        """Lay out rows; the remaining ones, up to `size`, are idle in the scratch row."""
         sent = np.zeros((FIELDS, size), dtype=np.int64)
         sent[BASE] = sent[LEAD] = self._store.rows * self._store.capacity
         if rows:
@@ -175,7 +176,7 @@ class GreedyLoop:
         return sent
 
     def _capture(self, size: int, reach: int) -> _Captured:
-        """Capture one step of this many rows; meanwhile all of them stay where they are."""
+        """Capture one step of `size` rows, all of which are idle meanwhile."""
         decoder, store, device = self._decoder, self._store, self._decoder.device
         inbox = torch.from_numpy(self._fields([], size)).to(device)
         outbox = torch.zeros((STEPS, size, reach + 1), dtype=torch.long, device=device)
@@ -200,7 +201,7 @@ class GreedyLoop:
         return _Captured(replay, inbox, outbox, reads)
 
     def _chunk(self, inbox: Tensor, queries: Tensor, reach: int) -> RowChunk:
-        """Lay out each row's last token, and the draft behind it."""
+        """Lay out each row's last token, and the draft after it."""
         base, place = inbox[BASE], inbox[PLACE]
         tokens = inbox[TOKEN]
         positions, flat = place, base + place
@@ -226,7 +227,7 @@ class GreedyLoop:
         )
 
     def _argmax(self, hidden: Tensor, forced: Tensor, ends: Tensor) -> Tensor:
-        """Return the most likely token of each state, ends banned where a length is forced."""
+        """Return each state's most likely token, with end tokens banned if a length is forced."""
         logits = self._decoder.head(hidden)
         if self._ends:
             closing = logits.index_select(1, ends)
@@ -236,14 +237,14 @@ class GreedyLoop:
 
 
 class _Confirmed(NamedTuple):
-    """How many of the tokens that were chosen count, and whether the last of them is an end."""
+    """The number of chosen tokens that are kept, and whether the last one is an end token."""
 
     tokens: Tensor
     ended: Tensor
 
 
 def _confirmed(chosen: Tensor, ran: Tensor, room: Tensor, ends: Tensor) -> _Confirmed:
-    """Keep what was chosen behind tokens that the model confirms, up to an end or the room."""
+    """Count the chosen tokens after confirmed ones, up to an end token or the row's room."""
     right = (chosen[:, :-1] == ran[:, 1:]).cumprod(1).sum(1)
     closing = (chosen.unsqueeze(2) == ends).any(2)
     before = (closing.cumsum(1) == 0).sum(1)
@@ -252,7 +253,7 @@ def _confirmed(chosen: Tensor, ran: Tensor, room: Tensor, ends: Tensor) -> _Conf
 
 
 def _advance(inbox: Tensor, chosen: Tensor, kept: _Confirmed) -> None:
-    """Let every row that has room take its tokens; one that has reached an end has no more room."""
+    """Advance every row that has room by its kept tokens; after an end token its room is zero."""
     going = inbox[ROOM] > 0
     last = chosen.gather(1, (kept.tokens - 1).clamp_min(0).unsqueeze(1)).squeeze(1)
     inbox[PLACE] += kept.tokens
@@ -262,7 +263,7 @@ def _advance(inbox: Tensor, chosen: Tensor, kept: _Confirmed) -> None:
 
 
 def _read(found: Array) -> list[MultiStepOutput]:
-    """Return what rows decoded: of each step as many tokens as its last number counts."""
+    """Return the tokens decoded for each row; the last number of each step is its token count."""
     chosen, counts = found[:, :, :-1].swapaxes(0, 1), found[:, :, -1].T
     reach = chosen.shape[2]
     kept = chosen[np.arange(reach) < counts[:, :, None]]

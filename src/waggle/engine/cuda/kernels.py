@@ -1,9 +1,9 @@
-"""The Triton kernels with their launches, and whether they may be used.
+"""The launches of the Triton kernels, and the decision whether to use them.
 
-All kernels are tried against float32 when a backend is made, and left aside where one fails or
-differs (see `selfcheck`). `WAGGLE_KERNELS=plain` in the environment leaves them aside, too, with
-captured steps: it tells a wrong kernel from a wrong model, and helps on cards that have not been
-tried. Invariant: same function, fewer launches.
+All kernels are compared with float32 when a backend is created, and none is used if one fails or
+differs (see `selfcheck`). `WAGGLE_KERNELS=plain` in the environment disables them, too, together
+with captured steps: it separates a wrong kernel from a wrong model, and helps on untested cards.
+Invariant: same function, fewer launches.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ VARIABLE = "WAGGLE_KERNELS"
 KINDS = ("plain", "auto")
 HALF = (torch.bfloat16, torch.float16)
 GATED = 2048
-"""Values that a program gates."""
+"""The most values that one program gates."""
 LEAST_QUERIES = 16
-"""Fewest queries that a matrix unit takes."""
+"""The fewest queries that a matrix unit accepts."""
 STEP_KEYS = 32
-"""Keys that a program of the step kernel reads at a time: a warp, which waits for no other."""
+"""Keys that a step program reads per iteration: one warp, which waits for no other."""
 SPLITS = ((64, 8), (256, 4), (1024, 2))
-"""With up to so many rows and key heads, keys of each are split among so many programs."""
+"""Pairs: for up to this many rows times key heads, the programs that share the keys of each."""
 QUERIES = 64
-"""Queries of one program where rows have several tokens."""
+"""Queries of one program if rows have several tokens."""
 NEAR, FAR = (64, 3), (128, 2)
-"""Keys that it reads at a time, and how many times ahead."""
+"""Keys that such a program reads per iteration, and its number of pipeline stages."""
 FEW, NARROW = 512, 64
-"""It reads far where there are few programs, if heads are narrow: small cards have little room."""
+"""`FAR` is used up to this many programs and this head width: small cards have little room."""
 LOOKUP = 1024
-"""Places that the n-gram kernel compares at a time."""
+"""Positions that the n-gram kernel compares per iteration."""
 
 
 def allowed() -> bool:
-    """Whether our kernels may be used.
+    """Return whether our kernels may be used.
 
     Raises:
-        ConfigError: when the environment says neither yes nor no.
+        ConfigError: if the environment variable has an unknown value.
     """
     kind = os.environ.get(VARIABLE, "auto")
     if kind not in KINDS:
@@ -61,7 +61,7 @@ class Kernels:
     def __init__(self) -> None:
         self._triton: Any = import_module("waggle.engine.cuda.triton_kernels")
         self._counter: Tensor | None = None
-        """How many parts of a sum are there; all of it is zero between launches."""
+        """The number of stored parts of each sum; all zeros between launches."""
 
     def norm(self, x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
         """Scale the rows of [N, D] to a mean square of one, and by the weights."""
@@ -85,7 +85,7 @@ class Kernels:
     def place(
         self, qkv: Tensor, rotation: Rotation, positions: Tensor, flat: Tensor, cache: Tensor
     ) -> Tensor:
-        """Rotate any number of tokens, keep their keys and values; return their queries."""
+        """Rotate any number of tokens, store their keys and values; return their queries."""
         count, lanes, width = qkv.shape
         queries = torch.empty((count, rotation.heads, width), dtype=qkv.dtype, device=qkv.device)
         self._triton.place[(count,)](
@@ -105,7 +105,7 @@ class Kernels:
         cache: Tensor,
         scale: float,
     ) -> Tensor:
-        """Rotate, keep and attend for rows of one new token each."""
+        """Rotate, store and attend for rows of one new token each."""
         count, _, width = qkv.shape
         heads, kv_heads = rotation.heads, rotation.kv_heads
         out = torch.empty((count, heads, width), dtype=qkv.dtype, device=qkv.device)
@@ -123,12 +123,12 @@ class Kernels:
         return out
 
     def _zeros(self, device: torch.device) -> Tensor:
-        if self._counter is None:  # made while a graph is captured it would be the graph's own
+        if self._counter is None:  # created during a graph capture it would belong to the graph
             self._counter = torch.zeros(SPLITS[-1][0], dtype=torch.int32, device=device)
         return self._counter
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, rows: Spans, scale: float) -> Tensor:
-        """Attend with any number of tokens of each row; a key is read once for all its heads."""
+        """Attend with any number of tokens per row; a key is read once for all its query heads."""
         heads, kv, width = q.shape[1], k.shape[1], q.shape[2]
         count, lanes = rows.used.shape[0], max(QUERIES, _power(heads // kv))
         tiles = q.shape[0] // (lanes // (heads // kv)) + count
@@ -144,7 +144,7 @@ class Kernels:
     def propose(
         self, texts: Tensor, slots: Tensor, places: Tensor, history: Tensor, count: int
     ) -> Tensor:
-        """Return what followed the best match of each row's last tokens ([rows, count])."""
+        """Return the tokens after the best match of each row's last tokens ([rows, count])."""
         out = torch.empty((len(slots), count), dtype=torch.int32, device=texts.device)
         own = texts.shape[1]
         self._triton.propose[(len(slots),)](
@@ -155,7 +155,7 @@ class Kernels:
 
 
 def _norms(rotation: Rotation, other: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the weights of both norms; where there are none, what stands in is never read."""
+    """Return the weights of both norms, or placeholders that are never read."""
     if rotation.q_norm is None or rotation.k_norm is None:
         return other, other
     return rotation.q_norm, rotation.k_norm
@@ -168,7 +168,7 @@ def _power(value: int) -> int:
 def triton_kernels(
     device: torch.device, dtype: torch.dtype, rotation: Rotation, shape: Shape
 ) -> Kernels | None:
-    """Return our kernels where Triton is at hand and they compute what they must, else None."""
+    """Return our kernels if Triton is available and they pass the self-check, else None."""
     if device.type != "cuda" or dtype not in HALF or not allowed():
         return None
     try:
@@ -176,5 +176,5 @@ def triton_kernels(
         with torch.inference_mode():
             right = selfcheck.passed(kernels, rotation, device, dtype, shape)
         return kernels if right else None
-    except Exception:  # no Triton, an unknown card: plain torch works everywhere
+    except Exception:  # no Triton or an unknown card: use plain torch, which works everywhere
         return None

@@ -1,4 +1,4 @@
-"""Whether kernels compute what they must: tried on a few rows against float32 in plain torch."""
+"""The self-check of the kernels: a few rows compared with float32 in plain torch."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from waggle.engine.model.linear import Operations, TorchOperations
 from waggle.engine.model.rope import Rotation
 
 IDLE = 600
-"""Rows without tokens that make many programs."""
+"""The number of rows without tokens that test a launch of many programs."""
 
 
 class FusedKernels(RowKernels, Operations, Protocol):
-    """Everything that our kernels compute."""
+    """All operations of our kernels."""
 
     def propose(
         self, texts: Tensor, slots: Tensor, places: Tensor, history: Tensor, count: int
     ) -> Tensor:
-        """As `greedy_loop.propose`."""
+        """Compute the same as `greedy_loop.propose`."""
         ...
 
 
@@ -36,7 +36,7 @@ def passed(
     dtype: torch.dtype,
     shape: Shape,
 ) -> bool:
-    """Whether all kernels agree with float32, on the dimensions of a model."""
+    """Return whether all kernels agree with float32, on the dimensions of a model."""
     return (
         steps_agree(kernels, rotation, device, dtype)
         and attention_agrees(kernels, rotation, device, dtype)
@@ -48,11 +48,11 @@ def passed(
 def steps_agree(
     kernels: RowKernels, rotation: Rotation, device: torch.device, dtype: torch.dtype
 ) -> bool:
-    """Whether steps give what float32 gives: several rows, one shared prefix, gaps."""
+    """Return whether steps agree with float32: several rows, one shared prefix, gaps."""
     width, lanes = rotation.cos.shape[-1], rotation.heads + 2 * rotation.kv_heads
     qkv = wave((3, lanes, width), 0.731, device, dtype)
     cache = wave((3 * 160, 2 * rotation.kv_heads, width), 0.317, device, dtype)
-    cache[160:200] = cache[:40]  # the first two rows begin alike
+    cache[160:200] = cache[:40]  # the first two rows begin with the same keys
     places = torch.tensor([150, 130, 0], device=device)
     bases = torch.tensor([0, 160, 320], device=device)
     exact = _float32(rotation)
@@ -71,9 +71,9 @@ def steps_agree(
 def attention_agrees(
     kernels: RowKernels, rotation: Rotation, device: torch.device, dtype: torch.dtype
 ) -> bool:
-    """Whether rows of some tokens see what they must: long, short and empty ones, out of order.
+    """Return whether attention agrees with float32: long, short and empty rows, out of order.
 
-    Alone, and before so many empty ones that the kernel goes about it otherwise.
+    They are run alone, and followed by enough empty rows that the kernel uses other settings.
     """
 
     def integers(*values: int) -> Tensor:
@@ -82,7 +82,7 @@ def attention_agrees(
     width, scale = rotation.cos.shape[-1], rotation.cos.shape[-1] ** -0.5
     q = wave((120, rotation.heads, width), 0.731, device, dtype)
     cache = wave((4 * 240, 2 * rotation.kv_heads, width), 0.317, device, dtype)
-    cache[240:390] = cache[480:630]  # two rows begin alike
+    cache[240:390] = cache[480:630]  # two rows begin with the same keys
     keys, values = cache.chunk(2, dim=1)
     starts = integers(0, 90, 90, 117, 119, 120)
     seen = starts, integers(480, 0, 240, 0, 720), integers(230, 0, 190, 2, 131)
@@ -101,7 +101,7 @@ def attention_agrees(
 def operations_agree(
     operations: Operations, device: torch.device, dtype: torch.dtype, hidden: int, inner: int
 ) -> bool:
-    """Whether norms and gates are those of float32."""
+    """Return whether norms and gates agree with float32."""
     x, weight = wave((5, hidden), 0.37, device, dtype), wave((hidden,), 0.11, device, dtype)
     wide = wave((3, 2 * inner), 0.7, device, dtype)
     exact = TorchOperations()
@@ -111,7 +111,7 @@ def operations_agree(
 
 
 def proposals_agree(found: Propose, device: torch.device) -> bool:
-    """Whether proposals are the same: from a row's own text, which loops, and from the history."""
+    """Return whether proposals are right, from a row's own looping text and from the history."""
     steps = torch.arange(3 * 300, device=device)
     texts = (steps * steps // 7 % 23).int().view(3, 300)
     history = (steps[:700] * 5 % 19 - 1).int()
@@ -152,7 +152,7 @@ def varlen_reference(
 def step_reference(
     qkv: Tensor, rotation: Rotation, places: Tensor, bases: Tensor, cache: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return what one new token of each row sees, and the cache behind it."""
+    """Return the attention output of one new token per row, and the updated cache."""
     q, kv = rotation.at(places).apply(qkv)
     cache.index_copy_(0, bases + places, kv)
     one = torch.arange(len(q) + 1)
@@ -170,12 +170,12 @@ def _float32(rotation: Rotation) -> Rotation:
 
 
 def near(found: Tensor, exact: Tensor) -> bool:
-    """Whether values are those computed in float32, to some roundings of their own type."""
+    """Return whether values equal those of float32, up to a few roundings of their own dtype."""
     slack = max(1e-5, 4 * torch.finfo(found.dtype).eps)
     return torch.allclose(found.float(), exact.float(), atol=slack, rtol=slack)
 
 
 def wave(shape: tuple[int, ...], step: float, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """Return values to try kernels on: all different, between -1 and 1, the same every time."""
+    """Return test values for kernels: all different, between -1 and 1, the same every time."""
     values = torch.arange(math.prod(shape), device=device, dtype=torch.float32)
     return (values * step).sin().to(dtype).view(shape)

@@ -1,17 +1,17 @@
 """The Triton kernels: norm, gate, rotate-and-store, attention, and n-gram lookup.
 
-One launch each instead of six or more: for a small model on a large GPU a step is made of launches.
-`kernels` launches them; `selfcheck` says in plain torch what they must compute. Triton comes with
-torch on CUDA; import this module only there, or under Triton's interpreter.
+One launch each instead of six or more: for a small model on a large GPU launches dominate a step.
+`kernels` launches them; `selfcheck` defines their results in plain torch. Triton comes with torch
+on CUDA; import this module only there, or under Triton's interpreter.
 
-Keys lie where each row's cache begins; the first of them, a prefix that several rows share, may be
+Keys start where each row's cache begins; the first of them, a prefix shared by several rows, may be
 read from one copy, which then stays in the cache of the device. Query heads that share a key head
-are attended together, so that keys are read once for all of them. Softmax sums run in powers of
-two. Invariants: a program writes only its own token's place in the cache, and what is attended does
-not depend on which copy of a prefix is read.
+are attended together, so that keys are read once for all of them. Softmax sums use powers of two.
+Invariants: a program writes only its own token's place in the cache, and the result does not depend
+on which copy of a prefix is read.
 """
 
-# Triton is no dependency, has no types, and its compiler wants upper-case constants.
+# Triton is not a dependency and has no types, and its compiler requires upper-case constants.
 # mypy: ignore-errors
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def place(
     HEADS: tl.constexpr, KV: tl.constexpr, WIDTH: tl.constexpr, LANES: tl.constexpr,
     NORMED: tl.constexpr,
 ):  # fmt: skip
-    """Rotate one token's queries and keys; keys and values go to their place in the cache."""
+    """Rotate one token's queries and keys; store keys and values at their place in the cache."""
     token = tl.program_id(0).to(tl.int64)
     head = tl.arange(0, LANES)
     d = tl.arange(0, WIDTH)
@@ -84,7 +84,7 @@ def place(
 
 @triton.jit
 def softmax_update(q, k, v, seen, peak, total, acc, scale, MASKED: tl.constexpr):
-    """Take some keys and values into a running softmax; a query may see none where `MASKED`."""
+    """Add a block of keys and values to a running softmax; if `MASKED`, a query may see none."""
     score = tl.dot(q, tl.trans(k)) * scale
     if MASKED:
         score = tl.where(seen, score, float("-inf"))
@@ -101,7 +101,7 @@ def attend_range(
     q, keys, values, low, high, sees, peak, total, acc, scale, d,
     STRIDE: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
-    """Attend to the keys between two places; where not `MASKED`, all of them are seen by all."""
+    """Attend to the keys from `low` to `high`; unless `MASKED`, every query sees all of them."""
     for first in range(low, high, BLOCK):
         j = first + tl.arange(0, BLOCK)
         at = j[:, None] * STRIDE + d[None, :]
@@ -122,13 +122,13 @@ def merge_splits(
     parts, counter, group, split, lane, d, peak, total, acc,
     LANES: tl.constexpr, WIDTH: tl.constexpr, SPLITS: tl.constexpr,
 ):  # fmt: skip
-    """Leave the sums over a part of the keys; the last program to do so gets those over all."""
+    """Store the sums over one part of the keys; the last program to do so returns the total."""
     SIZE: tl.constexpr = LANES * (WIDTH + 2)
     mine = parts + (group * SPLITS + split).to(tl.int64) * SIZE
     tl.store(mine + lane[:, None] * WIDTH + d[None, :], acc)
     tl.store(mine + LANES * WIDTH + lane, peak)
     tl.store(mine + LANES * (WIDTH + 1) + lane, total)
-    tl.debug_barrier()  # all of it is there before it is counted
+    tl.debug_barrier()  # all sums are stored before they are counted
     last = tl.atomic_add(counter + group, 1) == SPLITS - 1
     if last:
         tl.store(counter + group, 0)
@@ -156,9 +156,9 @@ def step(
     HEADS: tl.constexpr, KV: tl.constexpr, WIDTH: tl.constexpr, LANES: tl.constexpr,
     BLOCK: tl.constexpr, SPLITS: tl.constexpr, NORMED: tl.constexpr,
 ):  # fmt: skip
-    """Rotate, store and attend for one key head of a row with one new token, over some keys.
+    """Rotate, store and attend for one key head of a row with one new token, over part of its keys.
 
-    The first `lengths` keys are read where `leads` begins: rows of one prefix read one copy of it.
+    The first `lengths` keys are read from `leads`, so that rows of one prefix read one copy of it.
     """
     split = tl.program_id(0)
     kv = tl.program_id(1)
@@ -203,7 +203,7 @@ def step(
         new = cache + (base + spot) * STRIDE + kv * WIDTH + d
         tl.store(new, k)
         tl.store(new + KV * WIDTH, v)
-        # The new key is attended from registers: what is written in this launch is not read in it.
+        # The new key is attended from registers: a launch does not read its own cache writes.
         peak = tl.sum(q.to(tl.float32) * k.to(tl.float32)[None, :], 1) * by
         total = tl.full([LANES], 1.0, tl.float32)
         acc = tl.zeros([LANES, WIDTH], tl.float32) + v.to(tl.float32)[None, :]
@@ -239,10 +239,10 @@ def attend(
     HEADS: tl.constexpr, KV: tl.constexpr, WIDTH: tl.constexpr, STRIDE: tl.constexpr,
     LANES: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """Attend with some tokens of one row, all queries of one key head together.
+    """Attend with a tile of one row's tokens, all queries of one key head together.
 
-    Tiles are counted over all rows: a row's first one is known from where its tokens start, so that
-    rows without tokens cost one tile each and nothing else.
+    Tiles are counted over all rows: a row's first tile follows from the start of its tokens, so
+    that rows without tokens cost only one tile each.
     """
     GROUPS: tl.constexpr = HEADS // KV
     TILE: tl.constexpr = LANES // GROUPS
@@ -293,7 +293,7 @@ def attend(
 
 @triton.jit
 def read_token(text, history, at, own, inside):
-    """Return tokens of a row's text and, behind it, of the history."""
+    """Return tokens of a row's text followed by the history."""
     mine = tl.load(text + at, mask=inside & (at < own), other=-1)
     earlier = tl.load(history + at - own, mask=inside & (at >= own), other=-1)
     return tl.where(at < own, mine, earlier)
@@ -304,7 +304,7 @@ def propose(
     texts, slots, places, history, out, own, whole,
     COUNT: tl.constexpr, WIDTH: tl.constexpr, ORDER: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Find the place that matches a row's last tokens best, and what followed it."""
+    """Find the best match of a row's last tokens, and store the tokens after it."""
     row = tl.program_id(0)
     text = texts + tl.load(slots + row).to(tl.int64) * own
     place = tl.load(places + row).to(tl.int32)

@@ -1,8 +1,8 @@
-"""Attention in two parts: a prefix that all rows share, and what each row owns.
+"""Attention in two parts: over a prefix shared by all rows, and over each row's own keys.
 
-Queries of every row meet the shared prefix keys in one product; each row's own keys are attended
-apart, and the two results are merged by their log-sum-exps. The merge is exact: it is the softmax
-over the concatenation, so float32 results agree to rounding.
+Queries of all rows are multiplied with the shared prefix keys in one product; each row's own keys
+are attended separately, and the two results are merged by their log-sum-exps. The merge is exact:
+it is the softmax over the concatenation, so float32 results agree to rounding.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from waggle.engine.model.kv_cache import round_up
 
 _ops: Any = torch.ops.aten
 WIDTH = 16
-"""Keys in a vector of the processor: attention over another number of them is a third slower."""
+"""Keys per processor vector; attention over a number that is not a multiple is a third slower."""
 BAND = 80
-"""Positions of a row whose queries a CPU attends for at a time."""
+"""The most positions of a row whose queries a CPU attends in one call."""
 WIDE = 640
-"""The same elsewhere, where only the size of masks matters."""
+"""The same on other devices, where only the size of masks matters."""
 
 
 def attend(
@@ -62,9 +62,9 @@ def attend_row(
 ) -> None:
     """Attend [T,Hq,D] queries of one row, which start at position `first`, over its [Hkv,L,D] keys.
 
-    Each sees the keys up to its own position; a [T,Hq,D] output and its [T,Hq] log-sum-exp are
-    filled. Queries are taken in bands, short ones on a CPU, whose kernel computes what a mask
-    hides.
+    Each query sees the keys up to its own position; `into`, a [T,Hq,D] output and its [T,Hq]
+    log-sum-exp, is filled. Queries are processed in bands, short ones on a CPU, whose kernel also
+    computes masked entries.
     """
     on_cpu = q.device.type == "cpu"
     groups, band = q.shape[1] // k.shape[0], BAND if on_cpu else WIDE
@@ -86,7 +86,7 @@ def attend_row(
 def _causal_mask(
     first: int, last: int, keys: int, dtype: torch.dtype, device: torch.device
 ) -> Tensor:
-    """Return the additive causal mask of the positions from one to another over so many keys."""
+    """Return the additive causal mask of positions `first` to `last` over `keys` keys."""
     hidden = torch.ones(last - first, keys, dtype=torch.bool, device=device).triu(first + 1)
     mask = torch.zeros(hidden.shape, dtype=dtype, device=device)
     return mask.masked_fill_(hidden, float("-inf"))[None, None]
@@ -94,7 +94,7 @@ def _causal_mask(
 
 @lru_cache(maxsize=1)
 def _groups() -> bool:
-    """Whether the CPU's kernel lets several query heads share the keys of one."""
+    """Return whether the CPU's kernel lets several query heads share one key head."""
     wave = torch.arange(4 * 16 * 8, dtype=torch.float32).sin().view(1, 4, 16, 8)
     keys = wave[:, :2].cos()
     try:

@@ -1,8 +1,9 @@
 """The architecture table: which models the lean decoder runs, and their dimensions.
 
 A new architecture is one entry in `ARCHITECTURES`. Biases of projections are read from the weights;
-the table says only how a block differs from Llama's. Configurations may come from transformers or
-from a plain `config.json` (see `waggle.models.bare`), so optional fields may be missing.
+the table lists only the differences of a block from Llama's. Configurations may come from
+transformers or from a plain `config.json` (see `waggle.models.bare`), so optional fields may be
+missing.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from typing import Any, NamedTuple
 
 
 def _no_window(config: Any) -> None:
-    """Every token sees all tokens before it."""
+    """Return None: every token attends to all tokens before it."""
 
 
 def _sliding_window(config: Any) -> int | None:
-    """Return how many tokens a token sees, where the configuration limits them."""
+    """Return how many tokens a token attends to, or None if the configuration has no limit."""
     if not getattr(config, "use_sliding_window", True):
         return None
     window: int | None = getattr(config, "sliding_window", None)
@@ -28,9 +29,9 @@ class Architecture(NamedTuple):
     """How the blocks of a model type differ from Llama's."""
 
     qk_norm: bool = False
-    """Whether queries and keys are normalised, head by head, before they are rotated."""
+    """Whether queries and keys are normalised per head before rotation."""
     window: Callable[[Any], int | None] = _no_window
-    """The sliding window of a configuration; None where attention is full."""
+    """A function from a configuration to its sliding window, None for full attention."""
 
 
 ARCHITECTURES = {
@@ -39,11 +40,11 @@ ARCHITECTURES = {
     "qwen2": Architecture(window=_sliding_window),
     "qwen3": Architecture(qk_norm=True, window=_sliding_window),
 }
-"""Model types that the lean decoder runs."""
+"""The model types that the lean decoder runs."""
 
 
 def refusal(config: Any) -> str:
-    """Return why the lean decoder cannot run a configuration; empty where it can."""
+    """Return why the lean decoder cannot run a configuration; empty if it can."""
     kind = getattr(config, "model_type", "")
     if kind not in ARCHITECTURES:
         return f"model type {kind!r} is not in the architecture table"
@@ -56,7 +57,7 @@ def refusal(config: Any) -> str:
 
 
 def supports(config: Any) -> bool:
-    """Whether the lean decoder runs a configuration."""
+    """Return whether the lean decoder can run a configuration."""
     return not refusal(config)
 
 
@@ -72,7 +73,7 @@ class Shape:
     kv_heads: int
     head_dim: int
     epsilon: float
-    """What keeps norms from dividing by zero."""
+    """The constant that keeps norms from dividing by zero."""
 
     @classmethod
     def of(cls, config: Any) -> Shape:

@@ -29,7 +29,7 @@ from waggle.engine.model.linear import (
 from waggle.engine.model.rope import Rotation, rotary, tables
 
 FIRST_POSITIONS = 512
-"""Positions that the rotary tables begin with; they grow with the caches."""
+"""The initial number of positions in the rotary tables; they grow with the caches."""
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class Layer:
     k_norm: Tensor | None
 
     def take(self, other: Layer) -> None:
-        """Take over the weights of another block, in place."""
+        """Copy the weights of another block, in place."""
         self.qkv.take(other.qkv)
         self.out.take(other.out)
         self.gate_up.take(other.gate_up)
@@ -77,17 +77,17 @@ class Decoder:
         """The rotary tables in use; a captured step keeps those it reads alive."""
 
     def reserve(self, length: int) -> bool:
-        """Make the rotary tables reach at least this position; whether they moved."""
+        """Extend the rotary tables to at least `length` positions; return whether they moved."""
         if length <= len(self.tables[0]):
             return False
         self.tables = tables(self._rotary, 2 * length, self.embedding)
         return True
 
     def refresh(self, model: Any) -> None:
-        """Take over the weights that a model of the same shape has now, in place."""
+        """Copy the current weights of a model of the same shape, in place."""
         body = model.model
         for layer, block in zip(self.layers, body.layers, strict=True):
-            layer.take(self._fuse(block))  # one by one: old and new never lie in memory whole
+            layer.take(self._fuse(block))  # one by one: old and new are never both fully in memory
         overwrite(self.embedding, self._read(body.embed_tokens.weight))
         overwrite(self.norm, self._read(body.norm.weight))
         self.head.take(Linear(self._read(model.lm_head.weight)))
@@ -119,13 +119,13 @@ class Decoder:
         )
 
     def parameters(self) -> int:
-        """Return the number of weights one token passes through, embedding rows aside."""
+        """Return the number of weights that one token passes through, without embedding rows."""
         return self._weights
 
     def forward(self, chunk: Chunk, store: Store, keep: Tensor | None = None) -> Tensor:
         """Run a chunk, keep its keys and values in the store, return normalised hidden states.
 
-        `keep` picks the flat tokens whose states are wanted; the last block runs only them.
+        `keep` selects the flat tokens whose states are returned; the last block runs only these.
         """
         x = F.embedding(chunk.tokens, self.embedding)
         turns = self.tables
@@ -158,7 +158,7 @@ class Decoder:
         return layer.down.add(gated, x)
 
     def rotation(self) -> Rotation:
-        """Return what the first block does to queries and keys, over all positions."""
+        """Return the first block's rotation of queries and keys, over all positions."""
         return self._rotation(self.layers[0], self.tables)
 
     def _rotation(self, layer: Layer, turns: tuple[Tensor, Tensor]) -> Rotation:
@@ -178,7 +178,7 @@ def _count(layers: list[Layer]) -> int:
 def greedy(logits: Tensor) -> Tensor:
     """Return the most likely token of each row, or -1 where its logits are not numbers.
 
-    Otherwise logits that are not numbers would quietly make any token the best one.
+    Without this check, such logits would silently make an arbitrary token the best one.
     """
     best = logits.max(-1)
     return best.indices.masked_fill(~best.values.isfinite(), -1)

@@ -1,9 +1,9 @@
-"""What the KV caches have in common: prefixes, chunks of new tokens, and how caches grow.
+"""The base of the KV caches: prefixes, chunks of new tokens, and how caches grow.
 
 There are two stores. `SharedStore` keeps each prefix once for all rows and merges two partial
 attentions: the prefix is read once per batch, which suits a CPU. `RowStore` copies the prefix into
-every row's own cache, so that one kernel serves ragged rows of any prefixes: fewest launches, which
-suits a GPU. Invariant: what a row reads was written by itself or by its prefix.
+every row's own cache, so that one kernel handles ragged rows of any prefixes: fewest launches,
+which suits a GPU. Invariant: a row reads only keys and values written by itself or by its prefix.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ HOST_LIMIT = 1 << 30
 
 @dataclass(slots=True)
 class PrefixKV:
-    """Keys and values of a shared prefix, by layers or stacks of them, as its store lays out."""
+    """Keys and values of a shared prefix, per layer or stack of layers, in its store's layout."""
 
     layers: list[Tensor]
     length: int
     text: Tensor | None = None
-    """Its tokens, where a store keeps them, too."""
+    """Its tokens, if the store keeps them."""
 
     @property
     def size(self) -> int:
-        """Bytes it takes."""
+        """The size of its keys and values in bytes."""
         return sum(layer.numel() * layer.element_size() for layer in self.layers)
 
 
 @dataclass(slots=True)
 class Chunk:
-    """A batch of new tokens, flat, with their positions, prefix included."""
+    """A flat batch of new tokens with their positions, counted from the prefix's start."""
 
     tokens: Tensor
     positions: Tensor
@@ -63,13 +63,13 @@ class Store(ABC):
     """Keys and values of rows, and attention over them."""
 
     _scratch = 0
-    """Rows beside those that requests have."""
+    """Extra rows beside those of requests."""
 
     def __init__(self, shape: Shape, rows: int, dtype: torch.dtype, device: torch.device) -> None:
         self.capacity = 0
-        """Positions a row has, as `reserve` counts them."""
+        """The number of positions per row, as `reserve` counts them."""
         self.limit: int | None = None
-        """Bytes for all rows; by default what the device can spare."""
+        """Bytes for all rows; by default the spare memory of the device."""
         self.rows = self._most = rows
         self._planned = 0, 0
         self._shape = shape
@@ -79,11 +79,11 @@ class Store(ABC):
 
     @property
     def rotates(self) -> bool:
-        """Whether `attend` takes whole rotary tables and looks positions up itself."""
+        """Whether `attend` takes the full rotary tables and looks up positions itself."""
         return False
 
     def room(self, prefix: int, own: int) -> int:
-        """Return how many rows the memory holds when one of this size is among them."""
+        """Return how many rows fit in memory if one of them has this size."""
         capacity = self._needed(prefix, own)
         if capacity <= self.capacity:
             return self.rows
@@ -94,17 +94,17 @@ class Store(ABC):
         return self._planned[1]
 
     def reserve(self, prefix: int, own: int) -> bool:
-        """Make room for rows of this many own positions after a prefix; whether caches moved."""
+        """Make room for rows of `own` positions after a prefix; return whether caches moved."""
         capacity = self._needed(prefix, own)
         if capacity <= self.capacity:
             return False
-        # The number of rows that `room` promised holds, though memory may have gone since.
+        # Keep the number of rows that `room` returned, even if memory has shrunk since.
         rows = self._planned[1] if self._planned[0] == capacity else self.room(prefix, own)
         self._grow(rows, capacity)
         return True
 
     def forget(self) -> None:
-        """Give all memory back; what rows held is lost."""
+        """Free all memory; the contents of all rows are lost."""
         self.capacity, self.rows, self._planned = 0, self._most, (0, 0)
         self._drop()
 
@@ -114,7 +114,7 @@ class Store(ABC):
 
     @abstractmethod
     def _grow(self, rows: int, capacity: int) -> None:
-        """Move the caches into larger ones, with what rows hold."""
+        """Move the caches and their contents into larger ones."""
 
     @abstractmethod
     def _drop(self) -> None:
@@ -126,23 +126,23 @@ class Store(ABC):
 
     @abstractmethod
     def prefix(self, length: int) -> PrefixKV:
-        """Return what the first row holds, as a prefix for other rows."""
+        """Return the contents of the first row as a prefix for other rows."""
 
     @abstractmethod
     def cut(self, prefix: PrefixKV, length: int) -> PrefixKV:
-        """Return the beginning of a prefix, as one of its own."""
+        """Return the beginning of a prefix as a separate prefix."""
 
     @abstractmethod
     def chunk(self, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> Chunk:
-        """Lay out a batch; prefixes are per piece, those of one prefix best side by side."""
+        """Lay out a batch; prefixes are per piece, and pieces of one prefix are best adjacent."""
 
     @abstractmethod
     def attend(self, index: int, qkv: Tensor, rotation: Rotation, chunk: Chunk) -> Tensor:
-        """Rotate and keep the new keys of a layer, and attend; [N,H+2K,D] in, [N,H,D] out."""
+        """Rotate and store the new keys of a layer, and attend; [N,H+2K,D] in, [N,H,D] out."""
 
 
 def memory_limit(device: torch.device, held: int) -> int:
-    """Return how many bytes rows may take that hold some: half of what they could have.
+    """Return how many bytes rows that hold `held` bytes may take: half of held plus spare memory.
 
     The other half is for passes of prompts and for prefixes, however often the caches have grown.
     """
@@ -152,32 +152,32 @@ def memory_limit(device: torch.device, held: int) -> int:
 
 
 def position_bytes(shape: Shape, dtype: torch.dtype) -> int:
-    """Return what the keys and values of one token take."""
+    """Return the bytes that the keys and values of one token take."""
     return 2 * shape.layers * shape.kv_heads * shape.head_dim * dtype.itemsize
 
 
 def round_up(value: int, step: int) -> int:
-    """Return the least multiple of a step that is not below a value."""
+    """Return the smallest multiple of `step` that is not below `value`."""
     return -(-value // step) * step
 
 
 def index_tensor(values: Sequence[int], device: torch.device) -> Tensor:
-    """Return integers from 0 up as an index tensor, without waiting for the device."""
+    """Return non-negative integers as an index tensor, without waiting for the device."""
     found = pinned_empty(len(values), device)
-    # Far sooner than a tensor of them.
+    # Much faster than building a tensor from the integers.
     found.numpy()[:] = np.frombuffer(array("I", values), dtype=np.uintc)
     return found.to(device, non_blocking=True)
 
 
 def pinned_empty(count: int, device: torch.device) -> Tensor:
-    """Return uninitialised integers on the host, in pinned memory where the device is a GPU.
+    """Return uninitialised integers on the host, in pinned memory if the device is a GPU.
 
-    A GPU fetches pinned memory by itself; from any other memory the host waits until all earlier
+    A GPU copies pinned memory asynchronously; for any other memory the host waits until all earlier
     work is done.
     """
     return torch.empty(count, dtype=torch.int64, pin_memory=device.type == "cuda")
 
 
 def pinned(values: Tensor, device: torch.device) -> Tensor:
-    """Return values of the host in pinned memory where the device is a GPU."""
+    """Return host values, in pinned memory if the device is a GPU."""
     return values.pin_memory() if device.type == "cuda" else values

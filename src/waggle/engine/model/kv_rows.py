@@ -1,7 +1,7 @@
 """Caches in which every row holds its whole context: the store for GPUs.
 
-A row's cache is its prefix, copied when the row enters a slot that does not hold it yet, and then
-its own keys. One ragged attention kernel serves any mixture of rows, so a step is a handful of
+A row's cache is its prefix, copied when the row enters a slot that does not hold it yet, followed
+by its own keys. One ragged attention kernel handles any mixture of rows, so a step is a handful of
 launches per layer. Steps are laid out in one integer array on the host, sent in one transfer, and
 unpacked on the device, inside a captured graph if there is one.
 """
@@ -31,32 +31,32 @@ from waggle.engine.model.kv_cache import (
 from waggle.engine.model.rope import Rotation
 
 STACK = 8
-"""Layers whose caches are one tensor: a prefix is copied into all of them at once."""
+"""The number of layers whose caches form one tensor, so that one copy of a prefix fills them."""
 Array = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Spans(NamedTuple):
-    """Rows of new tokens, and where their keys are."""
+    """Rows of new tokens, and the places of their keys."""
 
     starts: Tensor
-    """Where the tokens of each row start, and where those of the last one end."""
+    """The index of each row's first token, and the end of the last row."""
     bases: Tensor
-    """Where each row's cache begins; one number more than there are rows, which is never read."""
+    """The start of each row's cache, with one extra number at the end that is never read."""
     used: Tensor
-    """Keys of each row with its new tokens."""
+    """The number of keys of each row, new tokens included."""
     leads: Tensor
-    """Where a row's prefix may be read as well: one place for all rows that have it."""
+    """The place where a row's prefix may also be read: the same for all rows that have it."""
     lengths: Tensor
-    """Tokens of that prefix."""
+    """The number of tokens of that prefix."""
 
 
 class RowKernels(Protocol):
-    """Fused kernels for rows of caches that lie one after the other."""
+    """Fused kernels for rows whose caches are contiguous."""
 
     def place(
         self, qkv: Tensor, rotation: Rotation, positions: Tensor, flat: Tensor, cache: Tensor
     ) -> Tensor:
-        """Rotate any number of tokens, keep their keys and values; return their queries."""
+        """Rotate any number of tokens, store their keys and values; return their queries."""
         ...
 
     def step(
@@ -68,7 +68,7 @@ class RowKernels(Protocol):
         cache: Tensor,
         scale: float,
     ) -> Tensor:
-        """Rotate, keep and attend for rows of one new token each."""
+        """Rotate, store and attend for rows of one new token each."""
         ...
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, rows: Spans, scale: float) -> Tensor:
@@ -78,10 +78,10 @@ class RowKernels(Protocol):
 
 @dataclass(slots=True)
 class RowChunk(Chunk):
-    """Where tokens go and which keys each row sees."""
+    """The cache places of new tokens and the keys that each row sees."""
 
     flat: Tensor
-    """Where each token's keys go, counted over all rows' caches."""
+    """The cache index of each token's keys, counted over all rows' caches."""
     rows: Spans
     single: bool
     """Whether every row has one token."""
@@ -89,10 +89,10 @@ class RowChunk(Chunk):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A step as integers: tokens, positions, places, then per row where it starts and ends."""
+    """A step as integers: tokens, positions and places, then the fields of `Spans` per row."""
 
     values: Tensor
-    """In pinned memory where the device is a GPU."""
+    """The integers, in pinned memory if the device is a GPU."""
     tokens: int
     rows: int
     single: bool
@@ -116,20 +116,20 @@ class RowStore(Store):
         self.kernels = kernels
         self._stacks: list[Tensor] = []
         self._cache: list[Tensor] = []
-        """The layers of the stacks, one by one."""
+        """The layers of the stacks as a flat list."""
         self.texts = torch.empty((0, 0), dtype=torch.int32, device=device)
         """The tokens whose keys each row holds, [rows + 1, capacity]."""
         self._held: list[PrefixKV | None] = [None] * rows
         self._shared: Array = np.zeros((2, rows), dtype=np.int64)
-        """Where the prefix of each slot is read, and its size (see `shared`)."""
+        """The place where the prefix of each slot is read, and its size (see `shared`)."""
 
     @property
     def rotates(self) -> bool:
-        """Kernels look positions up."""
+        """True: the kernels look up positions."""
         return True
 
     def _needed(self, prefix: int, own: int) -> int:
-        """Return the capacity for a row; growing voids captured steps, so it grows by a quarter."""
+        """Return a row's capacity; it grows by a quarter, since growth drops captured steps."""
         needed = prefix + own + SLACK
         if needed <= self.capacity:
             return self.capacity
@@ -146,7 +146,7 @@ class RowStore(Store):
             height = min(STACK, self._shape.layers - first)
             size = (height, rows + 1, capacity, *tail)
             fresh = torch.zeros(size, dtype=self._dtype, device=self._device)
-            if old:  # stack by stack: where there are several, old and new never lie there whole
+            if old:  # stack by stack: with several, old and new are never both fully in memory
                 fresh[:, :kept, :known] = old.pop(0)[:, :kept]
             self._stacks.append(fresh)
             self._cache += fresh.flatten(1, 2)
@@ -171,7 +171,7 @@ class RowStore(Store):
         return PrefixKV(kept, length, self.texts[0, :length].clone())
 
     def cut(self, prefix: PrefixKV, length: int) -> PrefixKV:
-        """Return the beginning of a prefix, as one of its own."""
+        """Return the beginning of a prefix as a separate prefix."""
         assert prefix.text is not None
         kept = [stack[:, :length].clone() for stack in prefix.layers]
         return PrefixKV(kept, length, prefix.text[:length])
@@ -192,7 +192,7 @@ class RowStore(Store):
     ) -> Layout:
         """Lay out a batch as integers; given sizes, pad to them with scratch tokens.
 
-        Scratch tokens are one more row, or, where every row has a `single` token, one row each.
+        The scratch tokens form one extra row or, if every row has a `single` token, one row each.
         """
         self._enter(pieces, prefixes)
         slots, texts, starts = zip(*pieces, strict=True) if pieces else ((), (), ())
@@ -230,7 +230,7 @@ class RowStore(Store):
         return Layout(sent, padded, height, single)
 
     def unpack(self, sent: Tensor, tokens: int, rows: int, single: bool) -> RowChunk:
-        """Return the chunk that a layout of so many tokens and rows describes; keep its tokens."""
+        """Return the chunk described by a layout of these sizes, and store its tokens."""
         sizes = [tokens, tokens, tokens, rows + 1, rows + 1, rows, rows, rows]
         ids, positions, flat, *more = torch.split(sent, sizes)
         self.keep_tokens(flat, ids)
@@ -238,7 +238,7 @@ class RowStore(Store):
         return RowChunk(ids, positions, flat, spans, single)
 
     def keep_tokens(self, flat: Tensor, tokens: Tensor) -> None:
-        """Keep tokens where their keys go, counted over all rows' caches."""
+        """Store tokens at the indices of their keys, counted over all rows' caches."""
         self.texts.view(-1).index_copy_(0, flat, tokens.int())
 
     def tensors(self) -> list[Tensor]:
@@ -246,14 +246,14 @@ class RowStore(Store):
         return [*self._cache, self.texts]
 
     def _enter(self, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> None:
-        """Copy prefixes into the slots of rows that begin and do not hold theirs yet."""
+        """Copy prefixes into the slots of starting rows that do not hold theirs yet."""
         missing: dict[int, tuple[PrefixKV, list[int]]] = {}
         for piece, prefix in zip(pieces, prefixes, strict=True):
             if piece.start == 0 and self._held[piece.slot] is not prefix:
                 missing.setdefault(id(prefix), (prefix, []))[1].append(piece.slot)
         for prefix, slots in missing.values():
             for slot in slots:
-                self._held[slot] = None  # until all of it is there: copying may fail
+                self._held[slot] = None  # until the copy is complete, since it may fail
             if prefix.length:
                 self._copy(prefix, slots)
             for slot in slots:
@@ -270,9 +270,9 @@ class RowStore(Store):
         self.texts[:, : prefix.length].index_copy_(0, where, prefix.text.expand(len(slots), -1))
 
     def shared(self, slots: Sequence[int] | Array) -> Array:
-        """Return where rows find their prefix in the first slot that holds it, and its size.
+        """Return the place of each row's prefix in the first slot that holds it, and its size.
 
-        Rows that read one copy of their prefix find it in the cache of the device.
+        Rows that read the same copy of their prefix hit the device's cache.
         """
         found: Array = self._shared[:, slots]
         return found
@@ -285,7 +285,7 @@ class RowStore(Store):
         self._shared[0] *= self.capacity
 
     def attend(self, index: int, qkv: Tensor, rotation: Rotation, chunk: Chunk) -> Tensor:
-        """Keep new keys and values, and attend over everything each row holds."""
+        """Store new keys and values, and attend over everything each row holds."""
         assert isinstance(chunk, RowChunk)
         kernels, cache, rows = self.kernels, self._cache[index], chunk.rows
         if chunk.single:

@@ -1,9 +1,9 @@
 """Caches in which a prefix is kept once for all rows: the store for CPUs.
 
-Queries of every row meet the shared prefix in one product; each row's own keys are attended apart,
-and the two results are merged (see `attention`). A prefix is attended in whole vectors of the
-processor: what is left of it stands before each row's own keys. Rows are packed; only the attention
-over own keys is padded, and it reads the caches where they lie.
+Queries of all rows are multiplied with the shared prefix in one product; each row's own keys are
+attended separately, and the two results are merged (see `attention`). A prefix is attended in whole
+processor vectors; its remaining keys are copied before each row's own keys. Rows are packed; only
+the attention over own keys is padded, and it reads the caches in place.
 """
 
 from __future__ import annotations
@@ -30,61 +30,61 @@ from waggle.engine.model.kv_cache import (
 from waggle.engine.model.rope import Rotation
 
 LONG = 32
-"""Tokens of a row that are worth attending for it alone."""
+"""The fewest tokens with which a row is attended alone."""
 
 
 class Stretch(NamedTuple):
-    """Tokens of one row, which is long enough to be alone."""
+    """Tokens of one row that is long enough to be attended alone."""
 
     tokens: slice
     slot: int
     first: int
-    """Cache position of the first of them."""
+    """Cache position of the first token."""
 
 
 @dataclass(slots=True)
 class Block:
-    """Short rows whose cache slots lie side by side, so that nothing is copied to attend."""
+    """Short rows with adjacent cache slots, so that attention needs no copy."""
 
     tokens: slice
     slots: slice
     steps: int
     grid: tuple[Tensor, Tensor] | None
-    """Where each token is among `steps` places per row; None where all places are taken."""
+    """Row and place of each token among `steps` places per row; None if all places are taken."""
     span: int
-    """Cache positions that are attended."""
+    """The number of cache positions that are attended."""
     mask: Tensor
-    """Which of them each place sees."""
+    """Additive mask of the cache positions that each place sees."""
     cells: tuple[Tensor, Tensor]
     """Slot and cache position of each token."""
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         return int(self.slots.stop - self.slots.start)
 
 
 @dataclass(slots=True)
 class SharedChunk(Chunk):
-    """Where each token belongs, behind the vectors of its prefix."""
+    """The layout of new tokens, whose rows follow the whole vectors of their prefixes."""
 
     stretches: list[Stretch]
     blocks: list[Block]
     spans: list[tuple[PrefixKV, slice]]
-    """The tokens behind each prefix."""
+    """The tokens that follow each prefix."""
     begins: list[tuple[PrefixKV, int]]
-    """Slots of rows that begin behind a prefix which does not end with a vector."""
+    """Slots of starting rows whose prefix does not fill whole vectors."""
 
 
 class SharedStore(Store):
-    """Per-row caches behind shared prefixes."""
+    """Per-row caches that follow shared prefixes."""
 
     def __init__(self, shape: Shape, rows: int, dtype: torch.dtype, device: torch.device) -> None:
         super().__init__(shape, rows, dtype, device)
         self._cache: list[tuple[Tensor, Tensor]] = []
 
     def _needed(self, prefix: int, own: int) -> int:
-        """Return the capacity for a row; prefixes are kept elsewhere."""
+        """Return the capacity for a row; prefixes are stored elsewhere."""
         return round_up(own + SLACK + attention.WIDTH, 128)
 
     def _grow(self, rows: int, capacity: int) -> None:
@@ -92,7 +92,7 @@ class SharedStore(Store):
         old, self._cache = self._cache, []
         for _ in range(self._shape.layers):
             pair = self._empty()
-            if old:  # layer by layer, so that old and new never lie in memory whole
+            if old:  # layer by layer, so that old and new are never both fully in memory
                 for fresh, part in zip(pair, old.pop(0), strict=True):
                     kept = min(len(fresh), len(part))
                     fresh[:kept, :, : part.shape[2]] = part[:kept]
@@ -120,7 +120,7 @@ class SharedStore(Store):
         return PrefixKV([torch.stack(pair) for pair in rows], length)
 
     def cut(self, prefix: PrefixKV, length: int) -> PrefixKV:
-        """Return the beginning of a prefix, as one of its own."""
+        """Return the beginning of a prefix as a separate prefix."""
         return PrefixKV([layer[:, :, :length].clone() for layer in prefix.layers], length)
 
     def chunk(self, pieces: Sequence[Piece], prefixes: Sequence[PrefixKV]) -> SharedChunk:
@@ -153,7 +153,7 @@ class SharedStore(Store):
     def _block(
         self, pieces: Sequence[Piece], firsts: list[int], edges: list[int], begin: int, end: int
     ) -> Block:
-        """Lay out short rows side by side."""
+        """Lay out adjacent short rows as a block."""
         sizes, firsts = [len(piece.tokens) for piece in pieces[begin:end]], firsts[begin:end]
         steps, slot = max(sizes), pieces[begin].slot
         span = round_up(max(map(sum, zip(firsts, sizes, strict=True))), attention.WIDTH)
@@ -175,7 +175,7 @@ class SharedStore(Store):
         return index_tensor(values, self._device)
 
     def attend(self, index: int, qkv: Tensor, rotation: Rotation, chunk: Chunk) -> Tensor:
-        """Keep new keys and values, and attend over the prefix and what each row owns."""
+        """Store new keys and values, and attend over the prefix and each row's own keys."""
         assert isinstance(chunk, SharedChunk)
         q, kv = rotation.apply(qkv)
         cache = self._cache[index]
@@ -209,7 +209,7 @@ class SharedStore(Store):
         return out
 
     def _own(self, index: int, q: Tensor, block: Block) -> tuple[Tensor, Tensor]:
-        """Attend over what each row owns; flat in, flat out."""
+        """Attend over each row's own keys; flat in, flat out."""
         keys, values = (cache[block.slots, :, : block.span] for cache in self._cache[index])
         padded = _pad(q, block)
         out, lse = attention.attend_cached(padded, keys, values, self._scale, block.mask)
@@ -217,12 +217,12 @@ class SharedStore(Store):
 
 
 def _left(prefix: PrefixKV) -> int:
-    """Return how many keys of a prefix fill no vector."""
+    """Return how many keys of a prefix are left after its whole vectors."""
     return prefix.length % attention.WIDTH
 
 
 def _runs(pieces: Sequence[Piece]) -> list[tuple[int, int]]:
-    """Return from where to where short rows follow one another, in their slots, too."""
+    """Return the [begin, end) runs of short rows that are consecutive and have adjacent slots."""
     found: list[tuple[int, int]] = []
     for row, piece in enumerate(pieces):
         if len(piece.tokens) >= LONG:
@@ -235,7 +235,7 @@ def _runs(pieces: Sequence[Piece]) -> list[tuple[int, int]]:
 
 
 def _spans(prefixes: Sequence[PrefixKV], sizes: Sequence[int]) -> list[tuple[PrefixKV, slice]]:
-    """Return which tokens lie behind which prefix, for rows side by side."""
+    """Return each prefix with the slice of tokens after it, joining adjacent rows."""
     found: list[tuple[PrefixKV, slice]] = []
     first = 0
     for prefix, size in zip(prefixes, sizes, strict=True):

@@ -1,8 +1,8 @@
-"""The products, norms and gates of a block, in the form their device computes fastest.
+"""The matrix products, norms and gates of a block, in the fastest form for each device.
 
-On a CPU the weights are reordered once into the blocked layout of the matrix library, which spares
+On a CPU the weights are reordered once into the blocked layout of the matrix library, which saves
 a reordering per call and nearly doubles small-batch speed; elsewhere, and in float32 with many
-rows, a product is an ordinary one. `Operations` are the element-wise parts that a GPU may fuse.
+rows, the plain product is used. `Operations` are the element-wise parts that a GPU may fuse.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from torch import Tensor
 
 _TYPICAL_ROWS = 64
 _PACKED = {torch.bfloat16: 1 << 62, torch.float32: 128}
-"""Most rows with which the blocked layout pays, by dtype."""
+"""The most rows for which the blocked layout is faster, by dtype."""
 
 
 class Operations(Protocol):
-    """What a block does to each token alone, between its products."""
+    """The per-token operations of a block between its products."""
 
     def norm(self, x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
         """Scale the rows of [N, D] to a mean square of one, and by the weights."""
@@ -34,7 +34,7 @@ class Operations(Protocol):
 
 
 class TorchOperations:
-    """The operations in plain torch, for every device."""
+    """The operations in plain torch, for any device."""
 
     def norm(self, x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
         """Scale the rows of [N, D] to a mean square of one, and by the weights."""
@@ -49,7 +49,7 @@ class TorchOperations:
 def rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
     """Scale the last dimension to a mean square of one, and by the weights.
 
-    On a CPU in float32 and few passes: up to three times the library's speed.
+    On a CPU it is computed in float32 with few passes: up to three times the library's speed.
     """
     if x.device.type != "cpu":
         return F.rms_norm(x, (x.shape[-1],), weight, epsilon)
@@ -59,7 +59,7 @@ def rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
 
 
 class Product(Protocol):
-    """The product with a fixed weight, in whatever numbers it is computed."""
+    """The product with a fixed weight, in any number format."""
 
     weight: Tensor
 
@@ -72,7 +72,7 @@ class Product(Protocol):
         ...
 
     def take(self, other: Any) -> None:
-        """Take over the weight of another product of this kind."""
+        """Copy the weight of another product of this kind."""
         ...
 
 
@@ -85,7 +85,7 @@ class Linear:
         self._packed = _pack(self.weight)
 
     def packed(self, x: Tensor) -> Any:
-        """Return the weight in the blocked layout, or None where that does not pay for an input."""
+        """Return the weight in the blocked layout, or None if that is not faster for an input."""
         return self._packed if len(x) <= _PACKED.get(x.dtype, 0) else None
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -96,9 +96,9 @@ class Linear:
         return _product(x, packed, self.bias, "none")
 
     def add(self, x: Tensor, residual: Tensor) -> Tensor:
-        """Return `residual + x @ weight.T + bias`, in one kernel where the device has it.
+        """Return `residual + x @ weight.T + bias`, in one kernel if the device supports it.
 
-        The residual may be overwritten: otherwise the library first copies it to the result.
+        The residual may be overwritten, which saves the library a copy.
         """
         packed = self.packed(x)
         if packed is None and self.bias is None:
@@ -108,26 +108,26 @@ class Linear:
         return self(x).add_(residual)
 
     def take(self, other: Linear) -> None:
-        """Take over the weight of another one, in place."""
+        """Copy the weight of another instance, in place."""
         overwrite(self.weight, other.weight)
         overwrite(self.bias, other.bias)
         self._packed = other._packed
 
 
 def overwrite(kept: Tensor | None, fresh: Tensor | None) -> None:
-    """Copy a weight to where captured steps read it, unless it is there already."""
+    """Copy a weight to the memory that captured steps read, unless it is already there."""
     if kept is not None and fresh is not None and kept.data_ptr() != fresh.data_ptr():
         kept.copy_(fresh)
 
 
 MakeProduct = Callable[[Tensor, Tensor | None], Product]
-"""Makes the product with a weight and an optional bias."""
+"""A callable that makes the product with a weight and an optional bias."""
 
 
 class GateUp:
     """The two products of the gated layer: silu of the first times the second.
 
-    On a CPU in floating point they are computed apart, and what follows them in place.
+    On a CPU in floating point they are computed separately, and the gate is applied in place.
     """
 
     def __init__(self, gate: Tensor, up: Tensor, product: MakeProduct = Linear) -> None:
@@ -140,7 +140,7 @@ class GateUp:
         self.weights = gate.numel() + up.numel()
 
     def __call__(self, x: Tensor, join: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return the gated product; `join` gates both products side by side."""
+        """Return the gated product; `join` gates the two concatenated products."""
         if self._whole is not None:
             return join(self._whole(x))
         assert self._parts is not None
@@ -151,7 +151,7 @@ class GateUp:
         return _product_with(x, _product(x, first, None, "swish"), second, None, "mul")
 
     def take(self, other: GateUp) -> None:
-        """Take over the weights of another one, in place."""
+        """Copy the weights of another instance, in place."""
         if self._whole is not None:
             self._whole.take(other._whole)
         else:
@@ -173,7 +173,7 @@ def _product_with(x: Tensor, other: Tensor, packed: Any, bias: Tensor | None, ho
 
 @lru_cache(maxsize=len(_PACKED))
 def _fuses(dtype: torch.dtype) -> bool:
-    """Whether the matrix library is here and computes what follows a product in its kernel.
+    """Return whether the matrix library is available and can fuse an operation after a product.
 
     On ARM it does so with reference code: a product of 64 rows with silu took 740 ms, without 2 ms.
     """
@@ -202,5 +202,5 @@ def _pack(weight: Tensor) -> Any:
         return None
     try:
         return torch.ops.mkldnn._reorder_linear_weight(weight, _TYPICAL_ROWS)
-    except (AttributeError, RuntimeError):  # a build without the library: plain products work
+    except (AttributeError, RuntimeError):  # a build without the library: use plain products
         return None

@@ -1,4 +1,4 @@
-"""Rotary position embedding (RoPE): tables by position, and what a block does to queries and keys.
+"""Rotary position embedding (RoPE): tables by position, and the rotation of queries and keys.
 
 The two values that rotate together lie half a head apart, as in transformers' Llama. The sign of
 the rotation is folded into the sine table, so that rotating is one product and one roll.
@@ -17,7 +17,7 @@ from waggle.engine.model.linear import rms_norm
 
 
 class Rotation(NamedTuple):
-    """What a block does to its queries and keys before they meet: optional norms, then RoPE."""
+    """The transformation of queries and keys before attention: optional norms, then RoPE."""
 
     cos: Tensor
     sin: Tensor
@@ -47,14 +47,14 @@ class Rotation(NamedTuple):
 
 
 Rotary = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-"""Gives the cosines and sines of [1, L] positions, [1, L, D] each, in the dtype of a tensor."""
+"""A callable: the cosines and sines of [1, L] positions, [1, L, D] each, in a tensor's dtype."""
 
 
 def rotary(model: Any) -> Rotary:
-    """Return how a model's positions are computed.
+    """Return the function that computes a model's rotary embedding.
 
-    A transformers model has a module for it, scaled positions included; a model that comes without
-    has plain positions, which are computed in the same way.
+    A transformers model has a module for it, which also handles scaled positions; a model without
+    one has plain positions, which are computed in the same way.
     """
     module: Rotary | None = getattr(model.model, "rotary_emb", None)
     return partial(_unscaled, model.config) if module is None else module
@@ -71,7 +71,7 @@ def _unscaled(config: Any, like: Tensor, positions: Tensor) -> tuple[Tensor, Ten
 
 
 def tables(compute: Rotary, length: int, embedding: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the cosines and signed sines of so many positions, [L, 1, D], on a model's device."""
+    """Return the cosines and signed sines of `length` positions, [L, 1, D], on a model's device."""
     positions = torch.arange(length, device=embedding.device).unsqueeze(0)
     cos, sin = compute(embedding[:1].unsqueeze(0), positions)
     sin = sin[0].clone()

@@ -1,9 +1,9 @@
-"""Expert rules for AgentsNet-RP: the ceiling for local laws there, and never a teacher.
+"""Expert rules for AgentsNet-RP: the ceiling for local laws there, never used as a teacher.
 
 Each rule is a standard anonymous algorithm that reads one View. Its action is its current answer;
 it deposits its own claim when contacts do not know that answer, with support 4 for a final answer
-and 1 for one that may change. With priorities, order breaks symmetry; without them, a coin made of
-private lots does. Invariant: no rule reads a name or the position of a row.
+and 1 for one that may change. With priorities, order breaks symmetry; without them, a coin derived
+from private lots does. Invariant: no rule reads a name or the position of a row.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MATCH = "MATCH"
 
 
 def decide(view: View) -> Decision:
-    """Apply the rule of the contract's task, or the generic ones to a task without a rule."""
+    """Apply the rule of the contract's task, or the generic rules if the task has none."""
     return _RULES.get(view.contract.task.partition("/")[2], generic.decide)(view)
 
 
@@ -48,7 +48,7 @@ def consensus(view: View) -> Decision:
 
 
 def leader_election(view: View) -> Decision:
-    """Flood the smallest priority held; its holder leads. Without priorities, local coins."""
+    """Flood the smallest priority; its holder leads. Without priorities, use local coins."""
     if "order" not in view.private.observation:
         return _coin_leader(view)
     answer = "Yes" if view.private.observation["order"] == 0 else "No"
@@ -56,7 +56,7 @@ def leader_election(view: View) -> Decision:
 
 
 def matching(view: View) -> Decision:
-    """Point at a contact; a pointed-at node answers or stays by coin; mutual pointing is firm."""
+    """Name a contact; a named node accepts or waits by coin; mutual naming is final."""
     named = next((p for p in view.private.channels if p.facts.get("named") == 1), None)
     if named is not None and named.facts.get("answer") == "you":
         return _point(view, named, FIRM)
@@ -71,7 +71,7 @@ def matching(view: View) -> Decision:
 
 
 def vertex_cover(view: View) -> Decision:
-    """Cover unless in the independent set that smaller priorities (or larger draws) join first."""
+    """Cover unless in the independent set, which smaller priorities or larger draws join first."""
     ports = view.private.channels
     if any(port.facts.get("answer") == "No" and _is_firm(port) for port in ports):
         return _tell(view, "Yes", FIRM)
@@ -91,9 +91,9 @@ def _coin_leader(view: View) -> Decision:
 
 
 def _drawn_cover(view: View) -> Decision:
-    """Stay out when the own draw of the last update beats the draw of every undecided contact.
+    """Stay out if the own draw of the last update beats the draw of every undecided contact.
 
-    Draws 0 to 3 travel as support, below the 4 of a decision, and are renewed in every update.
+    Draws 0 to 3 are sent as support, below the 4 of a decision, and are renewed in every update.
     """
     ports = view.private.channels
     drawn = {port.facts.get("vouched") for port in ports}
@@ -128,7 +128,7 @@ def _tell(view: View, answer: str, sure: int) -> Decision:
 
 
 def _point(view: View, port: Port | None, sure: int) -> Decision:
-    """Name a partner, or nobody, and deposit the own claim if that is new."""
+    """Name a partner or none, and deposit the own claim if that choice is new."""
     if port is None:
         known = not any(p.facts.get("named") == 1 for p in view.private.channels)
         return Decision("NONE", None, _unless(known or view.budget == 0, view, sure), None)
@@ -155,7 +155,7 @@ def _standing(view: View) -> str | None:
 
 
 def _yields(view: View, port: Port) -> bool:
-    """Whether this node gives way to a contact: to smaller priorities, or else by coin."""
+    """Return whether this node yields to a contact: to a smaller priority, or else by coin."""
     own, other = view.private.observation.get("order"), port.facts.get("order")
     if isinstance(own, int) and isinstance(other, int):
         return other < own
@@ -167,12 +167,12 @@ def _is_firm(port: Port) -> bool:
 
 
 def _is_taken(port: Port) -> bool:
-    """Whether a contact is firmly matched with someone else."""
+    """Return whether a contact is firmly matched with another node."""
     return _is_firm(port) and port.facts.get("answer") == "another"
 
 
 def _first(ports: Sequence[Port]) -> Port | None:
-    """Return the port of the smallest priority, ties and missing ones by lot."""
+    """Return the port with the smallest priority; ties and missing priorities by lot."""
     return moves.distinguished(ports, lambda p: (-_number(p.facts.get("order")), p.lot))
 
 

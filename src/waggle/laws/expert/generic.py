@@ -1,9 +1,9 @@
-"""Expert rules for a substrate without rules of its own: sound, and never worse than silence.
+"""Expert rules for substrates without specific ones: sound, and never worse than silence.
 
 One decision does everything the view justifies at once. It challenges a refuted commitment and
 replaces it in the same update, challenges a refuted candidate on a channel that supports it,
-commits where a claim is ready or nearly so, and otherwise writes what neighbours are least likely
-to know. A contract with an action that follows a claim is played by the SwarmBench rules.
+commits if a claim is ready or nearly so, and otherwise writes what neighbours are least likely to
+know. If the contract has an action that follows a claim, the SwarmBench rules apply.
 Invariant: every write and commitment is admissible by construction, and ties are broken by lot.
 """
 
@@ -30,13 +30,13 @@ _PROVISIONAL = 3
 
 
 def decide(view: View) -> Decision:
-    """Dispatch on the shape of the task, which the contract shows."""
+    """Dispatch to the SwarmBench or the plain rules, by the contract."""
     return swarmbench.decide(view) if names_places(view.contract) else _plain(view)
 
 
 @lru_cache(maxsize=4096)
 def names_places(contract: Contract) -> bool:
-    """Whether a contract lets a node follow a claim to its place, and allows broadcasts."""
+    """Return whether a contract lets a node follow a claim to its place and broadcast."""
     return contract.broadcast and any(map(takes_claim, contract.actions))
 
 
@@ -68,7 +68,7 @@ def commitment(view: View) -> Commitment | None:
 
 
 def write(view: View) -> Trace | None:
-    """Return the write with the most news: evidence no neighbour has, a trace, other evidence."""
+    """Return the most informative write: evidence no neighbour has, a trace, or other evidence."""
     trace = moves.best_trace(view, [t for t in moves.relayable(view) if t.novelty + t.support])
     evidence = _unheard(view) or moves.best_evidence(view)
     if evidence is not None and _first(view, evidence, trace):
@@ -88,7 +88,7 @@ def _unheard(view: View) -> Evidence | None:
 
 
 def _first(view: View, evidence: Evidence, trace: Trace | None) -> bool:
-    """Whether own evidence is written before a trace is relayed."""
+    """Return whether own evidence is written before a trace is relayed."""
     if not evidence.novelty:
         return trace is None and evidence.support > 0
     fresher = trace is None or evidence.novelty >= trace.novelty

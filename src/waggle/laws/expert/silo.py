@@ -1,9 +1,9 @@
 """Expert rules for Silo: commit, challenge and answer over the pairwise exchange of `exchange`.
 
-Where frames are too small for the data, an answer supported by full coverage travels ahead of it. A
-proposal that lacks little is held before it is complete; data that arrives later refutes it, and
-the challenge that reopens it carries the new data on.
-Invariant: one view gives one decision; ties are broken by lot.
+If frames are too small for the data, an answer supported by full coverage is sent ahead of it. A
+nearly complete proposal is held before it is complete; data that arrives later refutes it, and the
+challenge that reopens it carries the new data on.
+Invariant: a deterministic function of the view, with ties broken by lot.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from waggle.laws import exchange, moves
 _PROVISIONAL = 3
 """The coverage from which a partial proposal is held until more data refutes it.
 
-Only where a frame carries all data: elsewhere an answer may arrive ahead of what would verify it,
-and a node that holds a partial one could not take it over.
+This applies only if a frame carries all data: otherwise an answer may arrive ahead of the data that
+verifies it, and a node that holds a partial answer could not adopt it.
 """
 
 
 def decide(view: View) -> Decision:
-    """Reopen what is refuted, commit, send news to the ports that lack it, answer in time."""
+    """Reopen refuted commitments, commit, send news to ports that lack it, answer in time."""
     if view.proposal.action == WAIT:
         return Decision(WAIT, None, (), None)
     vouched = None if view.private.ready else _vouched(view)
@@ -52,7 +52,7 @@ def _news(view: View, vouched: Trace | None) -> tuple[Trace, ...]:
 
 
 def _vouched(view: View) -> Trace | None:
-    """Return the trace of a common answer that its author's full coverage supports, if any."""
+    """Return the trace of a common answer supported by its author's full coverage, if any."""
     if view.private.observation.get("answer") != "common":
         return None
     wrong = refuted(view)
@@ -63,7 +63,7 @@ def _vouched(view: View) -> Trace | None:
 def _commitment(
     view: View, deposits: tuple[Trace, ...], vouched: Trace | None
 ) -> Commitment | None:
-    """Commit where nothing is held or a challenge clears it; firm up what has become ready."""
+    """Commit if nothing is held or a challenge clears it; make a ready claim fully confident."""
     held, best = view.commitment, _best(view, vouched)
     if held is None or best is None or held.claim in challenged(deposits):
         return best
@@ -72,7 +72,7 @@ def _commitment(
 
 
 def _best(view: View, vouched: Trace | None) -> Commitment | None:
-    """Take the ready proposal, else an answer with full support, else one that lacks little."""
+    """Return the ready proposal, else an answer with full support, else a nearly complete one."""
     claim, coverage = view.proposal.claim, view.private.coverage
     if claim is not None and claim in view.private.ready:
         return Commitment(claim, MAX_BIN)
@@ -85,9 +85,9 @@ def _best(view: View, vouched: Trace | None) -> Commitment | None:
 
 
 def _answering(view: View, deposits: tuple[Trace, ...], commit: Commitment | None) -> Decision:
-    """Answer when it is due.
+    """Answer when it is due, else gather.
 
-    The held claim answers before the own proposal, which is the weaker of the two while partial.
+    The held claim has priority over the own proposal, which is the weaker of the two while partial.
     """
     if not exchange.is_due(view) or view.proposal.response is None:
         return Decision("GATHER", None, deposits, commit)

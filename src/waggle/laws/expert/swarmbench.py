@@ -1,9 +1,10 @@
-"""Expert rules for SwarmBench: write what others lack, follow what is needed and was not seen.
+"""Expert rules for SwarmBench: write what others lack, follow reports of what the node needs.
 
-A node that was only told of what it needs follows the report if that is worth the way (`places`);
-lights are switched by a shared countdown (`countdown`). Every update also writes the newest thing
-the node can vouch for, challenges what its own observation refutes, and commits to what the gate
-calls ready. Invariant: one view gives one decision, and ties are broken by lot (see `moves`).
+A node that has not seen what it needs follows a report of it if that is worth the walk (`places`);
+lights are switched by a shared countdown (`countdown`). Every update also writes the node's newest
+evidence, challenges claims that its own observation refutes, and commits to claims that the gate
+reports ready. Invariant: a deterministic function of the view, with ties broken by lot (see
+`moves`).
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from waggle.core.schema import (
 from waggle.laws import countdown, moves, places
 
 YOUNG = {"prey": 3, "food": 0, "nest": 0}
-"""Rounds for which a trace of a kind is worth relaying; every hop makes its place coarser."""
+"""Rounds for which a trace is worth relaying, by kind; every hop makes its place coarser."""
 
 
 def decide(view: View) -> Decision:
-    """Count down where lights are switched, else walk to places and say where they are."""
+    """Count down if the task is to switch lights, else walk to places and report them."""
     if countdown.is_counted(view):
         return countdown.decide(view)
     against = moves.held_contradiction(view)
@@ -62,7 +63,7 @@ def _kinds(view: View) -> dict[str, object]:
 
 
 def _needed(view: View) -> Evidence | None:
-    """Return the own evidence that is new and that most contacts can use now."""
+    """Return the node's new evidence that most contacts can use now."""
     kinds = _kinds(view)
     carriers = sum(port.facts.get("carries") == 1 for port in view.private.channels)
     use = {"nest": carriers, "food": len(view.private.channels) - carriers}

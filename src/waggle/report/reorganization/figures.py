@@ -1,10 +1,10 @@
 """Figures of reorganization: the course around the injection, and bars of every comparison.
 
-Courses are means over the matched settings, with rounds relative to the injection, and once a
-representative episode. Bars attribute recovery to decision sources and runtime components, and show
-perturbations and sensitivity; a cross marks what is undefined because no setting recovered. Error
-bars are 95 % bootstrap intervals over matched settings for rates and one sample deviation for
-latency and stale-field AUC, as in the paper.
+Courses are means over the matched settings, with rounds relative to the injection; one figure shows
+a representative episode instead. Bars attribute recovery to decision sources and runtime
+components, and show perturbations and sensitivity; a cross marks a value that is undefined because
+no setting recovered. Error bars are 95 % bootstrap intervals over matched settings for rates and
+one sample deviation for latency and stale-field AUC, as in the paper.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ _ACTIVITY = (
 _UNDER = "outside lower center"
 _BEFORE = 6
 _LONGEST = 30
-"""Rounds after the injection that a panel shows at most."""
+"""Largest number of rounds after the injection that a panel shows."""
 _AREA = "stale AUC (mass/agent x rounds)"
 _RECOVERIES = (("recovery", "recovery"), ("event", "event_recovery"),
                ("outcome", "outcome_recovery"))  # fmt: skip
 Bar: TypeAlias = "tuple[float, float, float] | None"
-"""Height, and how far the error reaches below and above."""
+"""Height of a bar, and the lengths of its error bar below and above."""
 Bars: TypeAlias = Mapping[str, list[Bar]]
-"""For each group a bar of every method."""
+"""For each group, one bar per method."""
 
 
 def _courses(rows: Rows, recipe: Recipe) -> tuple[dict[str, str], list[str], list[Row]]:
-    """Return the methods and what they are called, the tasks, and the rows of counterevidence."""
+    """Return the labels by method, the tasks, and the rows with late counterevidence."""
     found = [row for row in rows if row.course]
     if not found:
         raise ConfigError("no episode with late counterevidence to draw; set `shock = true`")
@@ -74,7 +74,7 @@ def _of_task(rows: Rows, method: str, task: str | None) -> list[Row]:
 
 
 def span(rows: Rows) -> tuple[int, int]:
-    """Return the rounds to show: as far as every episode reaches, so that a mean is over all."""
+    """Return the first and last round to show, which all episodes reach, so means are over all."""
     reach = min(len(row.course["old"]) - 1 - int(row.course["injection"][0]) for row in rows)
     return -_BEFORE, min(_LONGEST, reach)
 
@@ -157,7 +157,7 @@ def trajectory(rows: Rows, recipe: Recipe) -> Figure:
     row = representative(rows, recipe)
     start = int(row.course["injection"][0])
     rounds = [k - start for k in range(len(row.course["old"]))]
-    kept = [k for k, at in enumerate(rounds) if at >= -_BEFORE]  # to the end, where it is decided
+    kept = [k for k, at in enumerate(rounds) if at >= -_BEFORE]  # to the end, which decides
     axes = canvas(1, 3, width=2.7, height=2.3)
     panels = (
         ("share of agents", _SHARES),
@@ -198,7 +198,7 @@ def _deviation(rows: Rows, value: Value) -> Bar:
 def _bars(axis: Any, names: Sequence[str], groups: Bars) -> None:
     """Draw horizontal bars, one band per name and one bar per group.
 
-    A bar of no length has a zero beside it, one that is undefined a cross in its place.
+    A bar of length zero is labelled "0"; an undefined bar is replaced by a cross.
     """
     height = 0.8 / len(groups)
     for number, (text, bars) in enumerate(groups.items()):
@@ -223,7 +223,7 @@ def _bars(axis: Any, names: Sequence[str], groups: Bars) -> None:
 
 
 def _dots(axis: Any, names: Sequence[str], values: Sequence[Bar]) -> None:
-    """Draw ratios as dots around one, where bars from zero would hide what differs."""
+    """Draw ratios as dots around one, since bars from zero would hide the differences."""
     there = [(bar[0], y) for y, bar in enumerate(values) if bar is not None]
     axis.plot([v for v, _ in there], [y for _, y in there], "o", color=PALETTE[0])
     axis.set_yticks(range(len(names)), names)
@@ -236,7 +236,7 @@ def _dots(axis: Any, names: Sequence[str], values: Sequence[Bar]) -> None:
 def _attribution(rows: Rows, recipe: Recipe, name: str, title: str, by_task: bool) -> Figure:
     """Draw recovery, latency and stale AUC, by kind of recovery or by task.
 
-    By task, outcome recovery has a panel of its own: the one that no ablation fails by definition.
+    By task, outcome recovery has a separate panel: no ablation fails it by definition.
     """
     called = {m: text for m, text in shown(rows, recipe).items() if late(rows, m)}
     tasks = _tasks(rows)
@@ -331,7 +331,7 @@ def sensitivity(rows: Rows, recipe: Recipe) -> Figure:
 
 
 def _mark_defaults(axis: Any, pairs: Sequence[tuple[str, str]], bars: Sequence[Bar]) -> None:
-    """Draw a dashed line through the configurations of every law, where its default lies."""
+    """Draw a dashed line at each law's default value, across the law's configurations."""
     methods = [method for method, _ in pairs]
     for default in dict.fromkeys(default for _, default in pairs):
         own = [place for place, (_, base) in enumerate(pairs) if base == default]

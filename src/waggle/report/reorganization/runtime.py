@@ -1,7 +1,7 @@
 """Tables of the runtime around reorganization: execution perturbations, parameter sensitivity.
 
 "Delays, message loss, and temporary churn" and "Runtime-Parameter Sensitivity under a Frozen
-Controller". Each method is read against its own law in the unchanged runtime.
+Controller". Each method is compared with the same law in the unchanged runtime.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ from waggle.report.tables import SPLIT, Table, number
 
 
 class Variant(NamedTuple):
-    """A method beside its law in the unchanged runtime, with and without late counterevidence."""
+    """Rows of a method and of its default: the same law in the unchanged runtime.
+
+    `late` rows have late counterevidence, `plain` rows have none.
+    """
 
     method: str
     label: str
@@ -57,7 +60,7 @@ class Variant(NamedTuple):
 
     @property
     def recovery_gain(self) -> str:
-        """The paired difference in recovery; none for the default itself."""
+        """The paired difference in recovery; a dash for the default itself."""
         if self.method == self.default:
             return number(None)
         return points(effect(self.late, self.late_default, flag("recovery")))
@@ -66,7 +69,7 @@ class Variant(NamedTuple):
 def variants(rows: Rows, recipe: Recipe, *, alone: bool = False) -> Iterator[Variant]:
     """Yield every method whose law has rows in the unchanged runtime.
 
-    With `alone`, others are yielded as well, each beside itself.
+    With `alone`, other methods are also yielded, with themselves as the default.
     """
     names = shown(rows, recipe)
     asked: dict[str, set[str]] = defaultdict(set)
@@ -88,7 +91,7 @@ def variants(rows: Rows, recipe: Recipe, *, alone: bool = False) -> Iterator[Var
 def _completed(rows: list[Row], base: Rows, asked: set[str]) -> list[Row]:
     """Add the default's rows of cells that a configuration cannot change and so does not play.
 
-    A planned cell that is not played yet is missing, not the same.
+    A planned cell without rows remains missing and is not filled from the default.
     """
     return rows + [row for row in base if cell_of(row) not in asked] if rows else rows
 
@@ -96,8 +99,7 @@ def _completed(rows: list[Row], base: Rows, asked: set[str]) -> list[Row]:
 def relative(mine: Rows, other: Rows, value: Value) -> float | None:
     """Return a value relative to its reference in each cell, averaged over cells.
 
-    Both are read on the settings that both have played. A cell in which the reference is zero says
-    nothing about a ratio and is left out.
+    Only settings that both have played are used. A cell whose reference is zero is left out.
     """
     mine, other = matched(mine, other)
     above, below = (
@@ -110,7 +112,7 @@ def relative(mine: Rows, other: Rows, value: Value) -> float | None:
 
 
 def perturbations(rows: Rows, recipe: Recipe) -> Table:
-    """Execution perturbations over the matched settings, relative to the synchronous engine."""
+    """Tabulate execution perturbations on matched settings, relative to the synchronous engine."""
     body = []
     for each in variants(rows, recipe):
         quality = number(relative(each.late, each.late_default, metric("score")), 3)
@@ -133,7 +135,7 @@ def perturbations(rows: Rows, recipe: Recipe) -> Table:
 
 
 def sensitivity(rows: Rows, recipe: Recipe) -> Table:
-    """Runtime parameters one at a time: quality and traffic relative to the default, recovery."""
+    """Tabulate the effect of single runtime parameters: relative quality, traffic, recovery."""
     body = [
         (
             each.label,

@@ -1,11 +1,11 @@
 """Tables of reorganization after late counterevidence, in the paper's layout.
 
 "Same-Runtime Decision-Law Ablation" and "Runtime-component intervention": decision sources under
-one runtime, runtime components under one law, and every cell of the matrix by itself. Recovery is
-shown with event and outcome recovery beside it.
+one runtime, runtime components under one law, and each cell of the matrix separately. Recovery is
+shown next to event and outcome recovery.
 
-Methods are contrasted on matched settings (task, N, horizon, seed) only; strata are the (task, N)
-cells of the matrix, which weigh equally. A method's own reference is its law in the unchanged
+Methods are compared only on matched settings (task, N, horizon, seed); strata are the (task, N)
+cells of the matrix, with equal weight. A method's own reference is the same law in the unchanged
 runtime.
 """
 
@@ -39,7 +39,7 @@ from waggle.report.tables import Table, number, percent
 RECOVERIES = ("recovery", "event_recovery", "outcome_recovery")
 """The metrics of late counterevidence that are zero or one (see `evaluate.reorganization`)."""
 RECOVERED = tuple(kind.replace("_", " ") for kind in RECOVERIES)
-"""Their headings."""
+"""Column headings of `RECOVERIES`."""
 LATENCY, STALE = metric("resynthesis_latency"), metric("stale_auc")
 HALF = metric("half_latency")
 AREA = "stale AUC: trace mass per agent x rounds from the injection on"
@@ -48,7 +48,7 @@ NEW = (
     "that it does not refute: on Pursuit also of prey that come after the one that was moved"
 )
 _LATER = 10
-"""Rounds after the injection at which the old claim's share is read once more."""
+"""Rounds after the injection at which the old claim's share is measured again."""
 _POOLED = "pooled"
 
 
@@ -58,7 +58,7 @@ def late(rows: Rows, method: str | None) -> list[Row]:
 
 
 def own_reference(recipe: Recipe, name: str, among: Sequence[str]) -> str | None:
-    """Return the method of the same law in the unchanged runtime, if it is among some methods."""
+    """Return the method in `among` with the same law in the unchanged runtime, if any."""
 
     def law(spec: MethodSpec) -> tuple[str, str]:
         return spec.law, repr(sorted(spec.options.items()))
@@ -72,17 +72,17 @@ def own_reference(recipe: Recipe, name: str, among: Sequence[str]) -> str | None
 
 
 def since(name: str) -> Value:
-    """Return the reader of a series' sum from the injection on."""
+    """Return a function that sums a series of a row from the injection on."""
     return lambda row: after(row.course, name)
 
 
 def recovered(value: Value) -> Value:
-    """Restrict a reader to recovered settings, as the paper's process metrics are."""
+    """Restrict a value to recovered settings, like the paper's process metrics."""
     return lambda row: value(row) if row.metrics.get("recovery") == 1.0 else None
 
 
 def flag(name: str) -> Value:
-    """Return the reader of a zero-or-one metric; a setting without an injection did not recover."""
+    """Return a function that reads a zero-or-one metric; it is 0 without an injection."""
     return lambda row: float(row.metrics.get(name) == 1.0)
 
 
@@ -92,13 +92,13 @@ def effect(mine: Rows, other: Rows, value: Value) -> Interval | None:
 
 
 def against(mine: Rows, other: Rows, read: Callable[[Rows], float | None]) -> str:
-    """Format what is read of some rows relative to its reference, on settings that both have."""
+    """Format a statistic of rows relative to the reference, on settings that both have."""
     one, two = (read(rows) for rows in matched(mine, other))
     return number(None) if one is None or not two else f"{one / two:.2f}×"
 
 
 def hits(rows: Rows, name: str) -> str:
-    """Format in how many settings a zero-or-one metric holds."""
+    """Format the number and share of settings in which a zero-or-one metric is one."""
     if not rows:
         return number(None)
     count = sum(flag(name)(row) == 1.0 for row in rows)
@@ -106,7 +106,7 @@ def hits(rows: Rows, name: str) -> str:
 
 
 def recoveries(rows: Rows) -> list[str]:
-    """Format in how many settings each kind of recovery holds."""
+    """Format the number and share of settings with each kind of recovery."""
     return [hits(rows, kind) for kind in RECOVERIES]
 
 
@@ -116,18 +116,18 @@ def _leads_after(row: Row) -> float | None:
 
 
 def _held(row: Row) -> float | None:
-    """Return the share of agents that hold the old claim when the counterevidence comes."""
+    """Return the share of agents that hold the old claim at the injection."""
     return row.course.get("holders", [None])[0]
 
 
 def _by_task(rows: Rows) -> dict[str, list[Row]]:
-    """Return the rows of every task, and all of them where there are several."""
+    """Return the rows of each task, plus all rows if there are several tasks."""
     tasks = dict(sorted(grouped(rows, task_of).items(), reverse=True))
     return {**tasks, _POOLED: list(rows)} if len(tasks) > 1 else tasks
 
 
 def _by_cell(rows: Rows) -> Iterator[tuple[str, str, list[Row]]]:
-    """Yield (task, N, rows) for every cell, every task with several, and all of it."""
+    """Yield (task, N, rows) for every cell, every task with several cells, and all rows."""
     for task, own in _by_task(rows).items():
         sizes = sorted({row.n for row in own})
         if task != _POOLED:
@@ -138,7 +138,7 @@ def _by_cell(rows: Rows) -> Iterator[tuple[str, str, list[Row]]]:
 
 
 def cells(rows: Rows, recipe: Recipe) -> Table:
-    """Every cell of the late-counterevidence matrix, by method, with task and pooled lines."""
+    """Tabulate the late-counterevidence matrix by method and cell, with task and pooled rows."""
     means: dict[str, tuple[Value, int]] = {
         "latency (round-eq.)": (recovered(LATENCY), 2),
         "half new after": (HALF, 1),
@@ -168,7 +168,7 @@ def cells(rows: Rows, recipe: Recipe) -> Table:
 
 
 def process(rows: Rows, recipe: Recipe) -> Table:
-    """Late-counterevidence outcomes of decision sources; process metrics on recovered settings."""
+    """Tabulate late-counterevidence outcomes by source; process metrics on recovered settings."""
     first = reference([row for row in rows if row.shock], recipe)
     base = late(rows, first)
     body = []
@@ -195,7 +195,7 @@ def process(rows: Rows, recipe: Recipe) -> Table:
 
 
 def components(rows: Rows, recipe: Recipe) -> Table:
-    """Runtime components under one law: what each of them brings, by task and pooled."""
+    """Tabulate the contribution of each runtime component under one law, by task and pooled."""
     called = shown(rows, recipe)
     body = []
     for method, text in called.items():
@@ -228,7 +228,7 @@ def _same_tasks(rows: Rows, like: Rows) -> list[Row]:
 
 
 def _component(mine: Rows, whole: Rows, same: bool) -> list[str]:
-    """Return the cells of a variant; the unchanged runtime has no difference from itself."""
+    """Return the cells of a variant; differences are dashes for the unchanged runtime itself."""
     line = []
     for kind in ("recovery", "outcome_recovery"):
         gain = number(None) if same else points(effect(whole, mine, flag(kind)))
@@ -241,7 +241,7 @@ def _component(mine: Rows, whole: Rows, same: bool) -> list[str]:
 
 
 def effects(rows: Rows, recipe: Recipe) -> Table:
-    """Paired effects on reorganization: the reference minus every other method."""
+    """Tabulate paired effects on reorganization: the reference minus every other method."""
     first = reference([row for row in rows if row.shock], recipe)
     called = shown(rows, recipe)
     names = [method for method in called if late(rows, method)]
@@ -276,7 +276,7 @@ _REASONS = ("no injection", "no holders", "too few reopened", "no replacement", 
 
 
 def misses(rows: Rows, recipe: Recipe) -> Table:
-    """Settings that did not recover, by cell: which condition they missed."""
+    """Tabulate the settings that did not recover, by cell, with the conditions they missed."""
     body = []
     for method, called in shown(rows, recipe).items():
         for task, n, found in _by_cell(late(rows, method)):
@@ -302,7 +302,7 @@ def misses(rows: Rows, recipe: Recipe) -> Table:
 
 
 def _reasons(row: Row) -> set[str]:
-    """Name the conditions of recovery that a setting missed."""
+    """Return the conditions of recovery that a setting missed."""
     course = row.course
     if not course:
         return {"no injection"}

@@ -1,7 +1,7 @@
-"""One episode told round by round (App. "Representative late-conflict trajectory").
+"""One episode described round by round (App. "Representative late-conflict trajectory").
 
-The episode is chosen by rule, never by eye: the reference method's recovered Pursuit setting at the
-smallest population whose latency is the median one.
+The episode is chosen by a fixed rule: among the reference method's recovered Pursuit settings at
+the smallest population, the one with the median latency.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from waggle.report.rows import Rows, cell_of, label, of, reference
 from waggle.report.tables import Table
 
 _BEFORE = 3
-"""Rounds before the injection that are shown; after it all are, since the end decides."""
+"""Rounds shown before the injection; all rounds after it are shown, since the end decides."""
 
 
 def representative(rows: Rows, recipe: Recipe) -> Row:
-    """Return the representative episode of those with late counterevidence; one is needed."""
+    """Return the representative episode with late counterevidence; raise if there are none."""
     late = [row for row in rows if row.course]
     if not late:
         raise ConfigError("no episode with late counterevidence to tell; set `shock = true`")
@@ -35,7 +35,7 @@ def representative(rows: Rows, recipe: Recipe) -> Row:
 
 
 def trajectory(rows: Rows, recipe: Recipe) -> Table:
-    """The representative episode: a line per round, and what happened in words."""
+    """Tabulate the representative episode, one row per round, with a description in words."""
     row = representative(rows, recipe)
     course, start = row.course, int(row.course["injection"][0])
     rounds = range(max(0, start - _BEFORE), len(course["old"]))
@@ -69,7 +69,7 @@ def _line(course: Course, k: int, start: int, n: int) -> tuple[str, ...]:
 
 
 def sentences(row: Row) -> list[str]:
-    """Say what the course of an episode shows, with rounds relative to the injection."""
+    """Describe the course of an episode in sentences, with rounds relative to the injection."""
     course, start = row.course, int(row.course["injection"][0])
     old, new = course["old"], course["new"]
     before = old[start - 1] if start else 0.0
@@ -93,7 +93,7 @@ def sentences(row: Row) -> list[str]:
 
 
 def _lost(old: Sequence[float], new: Sequence[float], lead: int, start: int) -> str:
-    """Say where a lead is lost again, and whether it comes back for good."""
+    """Describe when a lead is lost again, and whether it is regained for good."""
     behind = [k for k in range(start + lead, len(old)) if new[k] <= old[k]]
     if not behind:
         return " and keeps the lead"
@@ -103,6 +103,6 @@ def _lost(old: Sequence[float], new: Sequence[float], lead: int, start: int) -> 
 
 
 def _peak(series: Sequence[float], start: int) -> int | None:
-    """Return where a series is largest from the injection on; None if it is zero throughout."""
+    """Return the rounds from the injection to a series' maximum; None if it is zero throughout."""
     later = list(series[start:])
     return later.index(max(later)) if later and max(later) > 0 else None

@@ -1,6 +1,6 @@
-"""The page of a report: what a person sees first, and what the browser adds to the tables.
+"""The web page of a report: its first screen, and the scripted parts beside the tables.
 
-`opening` says in words what was compared and what came out, `picture` draws the same, `episodes`
-lists single episodes with their way into the viewer. `report.css` and `report.js` are written into
-the page, which needs nothing else. Strings of rows are not trusted: they are shown as text.
+`opening` describes the comparison and its outcome in words, `picture` draws it, `episodes` lists
+single episodes with links into the viewer. `report.css` and `report.js` are inlined into the page,
+which needs no other file. Strings of rows are untrusted: they are shown as plain text.
 """

@@ -1,7 +1,8 @@
-"""Single episodes of a run: a list in the page, with a way into the viewer where a record is kept.
+"""The list of a run's episodes in the page, with links to the viewer for episodes with a record.
 
-A record is linked where `waggle view FOLDER` shows it on this machine, or where an export of the
-viewer lies in the folder `viewer` of the run. The page holds the list as data, shown in parts.
+A record links to the address of `waggle view FOLDER` on this machine, or to an export of the viewer
+in the folder `viewer` of the run, if there is one. The page holds the list as data and shows it in
+parts.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from waggle.report.rows import label, task_of, unit
 from waggle.runtime.records import SUFFIX
 
 VIEWER = "viewer"
-"""Folder of a run that holds the exported viewer, where there is one."""
+"""Folder of a run that holds the exported viewer, if there is one."""
 ADDRESS = "http://127.0.0.1:8010/"
-"""Where `waggle view` answers unless it is told otherwise."""
+"""The default address of `waggle view`."""
 MOST = 20_000
-"""Episodes of one page."""
+"""Largest number of episodes listed in a page."""
 
 
 def episodes(rows: Sequence[Row], recipe: Recipe, folder: Path) -> dict[str, Any] | None:
-    """Return the list of episodes as the script of the page reads it; None where there are none."""
+    """Return the list of episodes as the page's script reads it; None if there are no rows."""
     if not rows:
         return None
     kept = {path.name for path in (folder / RECORDS).glob(f"*{SUFFIX}")}
@@ -48,14 +49,14 @@ def episodes(rows: Sequence[Row], recipe: Recipe, folder: Path) -> dict[str, Any
 
 
 def _task(row: Row) -> str:
-    """Name the task with all that makes its case another one."""
+    """Return the task name with rounds, options and late counterevidence."""
     more = [unit(row)[2], "late counterevidence" * row.shock]
     name = row.task if row.task == row.substrate else task_of(row)
     return ", ".join([name, f"{row.rounds} rounds", *filter(None, more)])
 
 
 def _hint(folder: Path, exported: bool) -> str:
-    """Say how the links lead somewhere."""
+    """Return a hint on how to make the links to records work."""
     if exported:
         return f"Records open in the exported viewer, the folder {VIEWER} beside this page."
     return (
@@ -65,6 +66,6 @@ def _hint(folder: Path, exported: bool) -> str:
 
 
 def script(listed: dict[str, Any]) -> str:
-    """Return data as a script element that no string of it can end."""
+    """Return data as a script element, escaped so that no string in it can close the element."""
     text = msgspec.json.encode(listed).decode().replace("<", r"\u003c")
     return f"<script type='application/json' id='episodes'>{text}</script>"

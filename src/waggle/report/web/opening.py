@@ -1,9 +1,9 @@
-"""The opening of a report: what was compared and what came out, in words and in numbers.
+"""The opening of a report: the comparison and its outcome, in words and in numbers.
 
 A setting is one task, or all Silo tasks together, at one population; late counterevidence is one
-setting for each task. In each the best law is named, the laws that do not differ from it, the
-better floor and, where tables ask for them, the ceiling. "No difference" means that the paired 95 %
-interval includes zero. Nothing is said about intervals where there is one seed.
+setting for each task. For each setting it has the best law, the laws that do not differ from it,
+the better floor and, if a table of the recipe needs it, the ceiling. "No difference" means that the
+paired 95 % interval includes zero. With a single seed, intervals are not used.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from waggle.report.rows import (
 from waggle.report.tables import Table, bracketed, number, prose
 
 SUBSTRATES = {"silo": "Silo", "swarmbench": "SwarmBench", "agentsnet": "AgentsNet"}
-"""What people call the substrates that come with the package."""
+"""Display names of the substrates in this package."""
 WORDS = (
     "A law decides for every agent. A setting is one task, or all Silo tasks, with N agents (and R "
     "rounds of messages). The floor is the better of simple laws that do not know the task. No "
@@ -46,20 +46,20 @@ RECOVERY = (
     "refuted claim reopen it, a replacement is formed, and the new claim ends ahead of the old."
 )
 _NAMED = 4
-"""Methods or settings that a sentence names before it counts the rest."""
+"""Methods or settings that a sentence lists by name; it counts the rest."""
 
 
 class Setting(NamedTuple):
-    """One task at one population, and what came out there."""
+    """One task at one population, with its outcome."""
 
     name: str
     means: dict[str, float]
-    """Mean of every law that has played all cases, by label, floors left out."""
+    """Mean of every law that has played all cases, by label, without floors."""
     best: str
     same: tuple[str, ...]
     """Laws whose paired difference from the best includes zero."""
     floor: str
-    """The better floor, empty where none was played."""
+    """The better floor, empty if none was played."""
     low: float | None
     """Mean of the floor."""
     gain: Interval | None
@@ -67,30 +67,30 @@ class Setting(NamedTuple):
     ceiling: float | None
     digits: int
     learned: dict[str, bool]
-    """Laws that were trained, by label, and whether each is above the floor."""
+    """For each trained law, by label, whether it is above the floor."""
 
     @property
     def judged(self) -> bool:
-        """Whether there are seeds enough to compare the best with the floor."""
+        """Whether there are enough seeds to compare the best law with the floor."""
         return self.gain is not None and not self.gain.single
 
     @property
     def resolved(self) -> bool:
-        """Whether the best is above the floor."""
+        """Whether the best law is above the floor."""
         return _above(self.gain)
 
     def text(self, value: float | None) -> str:
-        """Write a value as the tables of this setting do."""
+        """Format a value as in the tables of this setting."""
         return number(value, self.digits)
 
 
 class Opening(NamedTuple):
-    """What the first screen says."""
+    """The contents of the first screen."""
 
     compared: str
     outcome: str
     settings: tuple[Setting, ...] = ()
-    """What the picture and the table of settings show."""
+    """The settings in the picture and in the table of settings."""
 
     @property
     def bound(self) -> bool:
@@ -99,19 +99,19 @@ class Opening(NamedTuple):
 
     @property
     def words(self) -> str:
-        """What the words mean that the picture and the table of settings use."""
+        """Definitions of the terms used by the picture and the table of settings."""
         if not self.settings:
             return ""
         late = any(setting.name.startswith(_LATE) for setting in self.settings)
         return WORDS + (CEILING if self.bound else "") + (RECOVERY if late else "")
 
     def paragraphs(self) -> list[tuple[str, str]]:
-        """Return what is said, each with its heading."""
+        """Return the non-empty paragraphs, each with its heading."""
         parts = (("Compared", self.compared), ("Came out", self.outcome), ("Words", self.words))
         return [part for part in parts if part[1]]
 
     def markdown(self) -> list[str]:
-        """Return the words as lines of Markdown."""
+        """Return the paragraphs as lines of Markdown."""
         return [
             line for name, text in self.paragraphs() for line in (f"**{name}:** {prose(text)}", "")
         ]
@@ -126,7 +126,7 @@ class Opening(NamedTuple):
 
 
 class _Scope(NamedTuple):
-    """The rows of one setting and how they are read."""
+    """The rows of one setting, the value to compare and its format."""
 
     name: str
     rows: list[Row]
@@ -136,7 +136,7 @@ class _Scope(NamedTuple):
 
 
 def opening(rows: Rows, recipe: Recipe) -> Opening | None:
-    """Return what to say about the rows of a run; nothing where there are none."""
+    """Return the opening for the rows of a run; None if no setting can be judged."""
     made = [_setting(scope, recipe) for scope in _scopes(rows)]
     settings = tuple(setting for setting in made if setting is not None)
     if not settings:
@@ -145,7 +145,7 @@ def opening(rows: Rows, recipe: Recipe) -> Opening | None:
 
 
 def _scopes(rows: Rows) -> list[_Scope]:
-    """Return the settings of a run: without counterevidence first, by substrate."""
+    """Return the settings of a run: by substrate, then those with late counterevidence by task."""
     plain = [row for row in rows if not row.shock]
     found = []
     for substrate, own in sorted(grouped(plain, lambda row: row.substrate).items()):
@@ -168,7 +168,7 @@ def _task(substrate: str, task: str) -> str:
 
 
 def _setting(scope: _Scope, recipe: Recipe) -> Setting | None:
-    """Judge one setting; None where no law has played all of it."""
+    """Evaluate one setting; None if no law has played all of it."""
     rows, value = scope.rows, scope.value
     fewer, by_method = short(rows), grouped(rows, lambda row: row.method)
     means: dict[str, float] = {}
@@ -208,13 +208,13 @@ def _setting(scope: _Scope, recipe: Recipe) -> Setting | None:
 
 
 def _learned(name: str, recipe: Recipe) -> bool:
-    """Tell whether a method is a trained law as it is, in the runtime as it is."""
+    """Return whether a method is an unchanged trained law in the unchanged runtime."""
     spec = recipe.methods[name]
     return spec.teacher != "none" and not spec.altered
 
 
 def _any_floor(means: dict[str, float], recipe: Recipe) -> str | None:
-    """Return the best of the laws that know no task, where `relay` was not played."""
+    """Return the best floor that was played; used if `relay` was not played."""
     known = [name for name in means if recipe.methods[name].law in floors.FLOORS]
     return max(known, key=means.__getitem__, default=None)
 
@@ -228,14 +228,14 @@ def _includes_zero(found: Interval | None) -> bool:
 
 
 def _ceiling(scope: _Scope, recipe: Recipe) -> float | None:
-    """Return the ceiling where a table of the recipe asks for it: others may take minutes."""
+    """Return the ceiling if a table of the recipe needs ceilings, as computing may take minutes."""
     if scope.rows[0].shock or not any(map(ceilings.asked, recipe.tables)):
         return None
     return ceilings.ceiling(scope.rows)
 
 
 def _compared(rows: Rows, recipe: Recipe) -> str:
-    """Say who played what, how large and how often."""
+    """Return a sentence on the methods, tasks, populations, seeds and episodes."""
     names = [label(recipe, name) for name in methods_of(rows, recipe)]
     played = []
     for substrate, own in sorted(grouped(rows, lambda row: row.substrate).items()):
@@ -253,7 +253,7 @@ def _compared(rows: Rows, recipe: Recipe) -> str:
 
 
 def _outcome(settings: Sequence[Setting]) -> str:
-    """Say how often laws made a difference, and who was best."""
+    """Return sentences on how often the best law was above the floor, and which laws were best."""
     wins = Counter(name for each in settings for name in (each.best, *each.same))
     leaders = _listed((f"{name} in {n}" for name, n in wins.most_common()), "; {} others")
     count = _counted(len(settings), "setting")
@@ -270,7 +270,7 @@ def _outcome(settings: Sequence[Setting]) -> str:
 
 
 def _of_learned(settings: Sequence[Setting]) -> str:
-    """Say how often each learned law was above the floor: it may be the best nowhere."""
+    """Return a sentence on how often each learned law was above the floor, even if never best."""
     names = list(dict.fromkeys(name for each in settings for name in each.learned))
     said = (
         f"{name} in {sum(each.learned[name] for each in own)} of {len(own)}"
@@ -282,7 +282,7 @@ def _of_learned(settings: Sequence[Setting]) -> str:
 
 
 def _line(setting: Setting) -> tuple[str, ...]:
-    """Return the line of one setting in the table of all."""
+    """Return the row of one setting in the table of all settings."""
     gain = bracketed(setting.gain, f"+.{setting.digits}f") if setting.floor else number(None)
     if setting.floor and not setting.judged:
         gain += ", one seed"
@@ -294,7 +294,7 @@ def _line(setting: Setting) -> tuple[str, ...]:
 
 
 def _listed(names: Iterable[str], others: str = " and {} more") -> str:
-    """Name the first few, and count the rest."""
+    """Join the first few names and count the rest."""
     known = list(names)
     comma = "; " if any("," in name for name in known) else ", "
     rest = len(known) - _NAMED

@@ -1,7 +1,7 @@
-"""The picture of the opening: one line for every setting, with floor, laws, best and ceiling on it.
+"""The picture of the opening: one axis per setting, marked with floor, laws, best and ceiling.
 
-It is SVG with its own colours for light and dark, 380 units wide, so that its text can be read on a
-telephone. Every line has a scale of its own, from zero to the largest mark on it.
+It is SVG with colours for light and dark mode, 380 units wide, so that its text is readable on a
+phone. Every axis has a separate scale, from zero to its largest mark.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from html import escape
 from waggle.report.web.opening import Setting
 
 WIDE, EDGE, STEP = 380, 8, 40
-"""Width of the picture, its margin, and the height of a line, in units."""
+"""Width of the picture, its margin, and the height of a setting, in units."""
 _STYLE = """
 .ov{--ov-ink:#1c2230;--ov-soft:#5b6472;--ov-line:#c9ced8;--ov-best:#0072b2;--ov-same:#7fb2dd;
 --ov-warn:#a4470b;--ov-card:#fff}
@@ -32,7 +32,7 @@ _MARKS = (
     ("floor", "better floor"),
     ("ceiling", "ceiling"),
 )
-"""The marks and what they mean."""
+"""The kinds of marks and their meanings."""
 
 
 def picture(settings: tuple[Setting, ...]) -> str:
@@ -51,12 +51,12 @@ def picture(settings: tuple[Setting, ...]) -> str:
 
 
 def file(settings: tuple[Setting, ...]) -> str:
-    """Return the picture as a file of its own."""
+    """Return the picture as a standalone SVG file."""
     return picture(settings).replace("<svg ", "<svg xmlns='http://www.w3.org/2000/svg' ", 1)
 
 
 def _marks(setting: Setting) -> list[tuple[str, float]]:
-    """Return the marks of a line with their values, those that must be seen last."""
+    """Return the marks of a setting with their values, in drawing order."""
     found = []
     for name, value in setting.means.items():
         kind = "best" if name == setting.best else "same" if name in setting.same else "law"
@@ -99,7 +99,7 @@ def _mark(kind: str, x: float, y: float) -> str:
 
 
 def _legend(marks: list[tuple[str, str]], flat: bool, top: int) -> tuple[list[str], int]:
-    """Return a legend of the marks that are used, two to a line, and where it ends."""
+    """Return a legend of the marks in use, two per line, and the y coordinate of its end."""
     found = []
     for place, (kind, text) in enumerate(marks):
         x, y = EDGE + (place % 2) * 172, top + 18 * (place // 2)

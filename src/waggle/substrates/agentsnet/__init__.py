@@ -2,6 +2,6 @@
 
 Reading order: `tasks` (contracts, budgets, official scores), `graphs` and `graph_files` (the
 instances), `world` (one episode as a `World`), `adapter` (the registered substrate). Beside them:
-`symmetry` (which instances have no symmetry). Recorded evaluations are checked by `conformance` of
-a checkout.
+`symmetry` (the automorphism orbits of an instance). Recorded evaluations are checked by
+`conformance` in a source checkout.
 """

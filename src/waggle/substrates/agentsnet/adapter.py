@@ -2,8 +2,9 @@
 
     waggle run agentsnet/coloring -n 16 --agentsnet.family ba --agentsnet.index 1
 
-Invariant: (family, n, index, graphs) and the edition of the case's seed name the instance, the seed
-the episode on it: priorities, proposals and handles. All methods therefore meet the same draws.
+Invariant: (family, n, index, graphs) and the edition of the case's seed determine the instance; the
+seed determines the episode on it: priorities, proposals and handles. All methods therefore get the
+same draws.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Accepted JSON: `{id, names, edges, adjacency_order?, …}` and the release's node-link form
 `{graph: {nodes, links}, …}`. Files are untrusted: every size and type is checked before use, and
-what is wrong is one `GraphError` line. Recorded measures (diameter, …) are kept beside the graph
-for `waggle check graphs`; nothing here believes them.
+any defect is a one-line `GraphError`. Recorded measures (diameter, …) are kept with the graph for
+`waggle check graphs`; nothing here relies on them.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ class _NodeLink(msgspec.Struct):
 
 @dataclass(frozen=True)
 class GraphFile:
-    """One graph and the measures its file claims for it."""
+    """One graph and the measures recorded in its file."""
 
     graph: AgentGraph
     recorded: Mapping[str, object]
-    """Claimed `n`, `num_edges`, `diameter`, `max_degree`, where the file has them."""
+    """Recorded `n`, `num_edges`, `diameter` and `max_degree`, if the file has them."""
 
 
 def read_json(path: Path) -> Any:
@@ -88,12 +88,12 @@ def _check_size(path: Path, size: int) -> None:
 
 
 def load_graph(path: Path) -> GraphFile:
-    """Read one graph file; the file name stands in for a missing id."""
+    """Read one graph file; the file name replaces a missing id."""
     return parse_graph(read_json(path), path.stem)
 
 
 def graph_paths(folder: Path) -> list[Path]:
-    """Return the graph files of a folder by name; `MANIFEST.json` is an index, not a graph."""
+    """Return the graph files of a folder, sorted; `MANIFEST.json` is an index, not a graph."""
     paths = sorted(p for p in folder.glob("*.json") if p.name != "MANIFEST.json")
     if not paths:
         raise GraphError(f"no graph JSON in {folder}; point at a folder of such files")
@@ -105,10 +105,10 @@ def find_graph(
 ) -> AgentGraph:
     """Return one benchmark graph from a folder or parquet file, or from the generator without one.
 
-    Only generated graphs come in editions; what a file holds is used as it is.
+    Only generated graphs have editions; graphs from files are used unchanged.
 
     Raises:
-        GraphError: where the source lacks it, naming what to do.
+        GraphError: if the source lacks the graph; the message names a remedy.
     """
     name = f"{family}_{n}_{index}"
     if source is None:
@@ -128,7 +128,7 @@ def find_graph(
 def _load_parquet(path: Path, changed: int) -> dict[str, AgentGraph]:
     """Read the AgentsNet dataset file (columns graph_generator, num_nodes, index, graph).
 
-    It is read once per version, because a plan opens it for every episode.
+    The result is cached per file version, because a plan opens the file for every episode.
 
     Raises:
         GraphError: naming the extra to install, or the first bad row.
@@ -150,7 +150,7 @@ def _load_parquet(path: Path, changed: int) -> dict[str, AgentGraph]:
     except (OSError, ValueError, KeyError, TypeError, NotImplementedError) as error:
         reason = str(error).partition("\n")[0][:200]
         raise GraphError(f"{path} is not the AgentsNet parquet file ({reason})") from None
-    # A column that the file lacks is left out without a word.
+    # The reader silently omits columns that the file lacks.
     missing = [name for name in columns if rows and name not in rows[0]]
     if missing:
         raise GraphError(
@@ -205,7 +205,7 @@ def parse_graph(value: object, fallback_id: str, provenance: str = "file") -> Gr
 
 
 def _from_node_link(value: Mapping[str, Any], id: str) -> dict[str, Any]:
-    """Turn a node-link object into names and edges; newer writers call the links edges."""
+    """Convert a node-link object to names and edges; newer writers call the links edges."""
     links = value.get("links", value.get("edges"))
     graph = msgspec.convert({"nodes": value["nodes"], "links": links}, _NodeLink)
     names = {node.id: node.name or str(node.id) for node in graph.nodes}

@@ -1,13 +1,14 @@
 """AgentsNet graphs: the graph value, and the published generator (spec sections 1 and 8).
 
-Sizes 20 to 100 are the current generator, master seed 42, three samples per size and family.
-Sizes 4, 8 and 16 were released by an older one: small worlds as today, scale-free graphs drawn
-from the same stream as the names, Delaunay points unseeded. The replay therefore rebuilds every
-released ws and ba graph and all names, but the Delaunay edges of those sizes are a substitute
-from the current generator; `provenance` says so. Every other size is the current generator run
-for that size alone. Rules were chosen on these graphs, so evaluation seeds do not meet them: each
-ten thousand of seeds from 40,000 up is an edition of its own, drawn by the current generator from
-another master seed. Invariant: (family, n, index, edition) names one graph for ever.
+Sizes 20 to 100 come from the current generator with master seed 42, three samples per size and
+family. Sizes 4, 8 and 16 were released by an older one: the same small worlds, scale-free graphs
+drawn from the same stream as the names, Delaunay points unseeded. The replay therefore reproduces
+every released ws and ba graph and all names, but the Delaunay edges of those sizes are a substitute
+from the current generator, as `provenance` records. Every other size comes from the current
+generator run for that size alone. Rules were chosen on these graphs, so evaluation seeds use other
+ones: each block of ten thousand seeds from 40,000 up is a separate edition, drawn by the current
+generator from another master seed. Invariant: (family, n, index, edition) always identifies the
+same graph.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ PROVENANCES = (
     "official_generator",  # the published generator, as released for this size
     "official_generator_substitute",  # the published generator; the released graph is lost
     "evaluation_edition",  # the published generator with another master seed, for evaluation
-    "file",  # read from a file that does not say
+    "file",  # read from a file that does not record it
     "dataset",  # a row of the downloaded AgentsNet parquet file
 )
 """Where a graph comes from; printed with every result."""
@@ -44,7 +45,7 @@ MASTER_SEED = 42
 RELEASED = 0
 """The edition of the released graphs, for development and training."""
 _EDITION_SEEDS = 10_000
-"""Episode seeds that share an edition of evaluation graphs."""
+"""Number of episode seeds that share an edition of evaluation graphs."""
 SMALL_SIZES = (4, 8, 16)
 """Benchmark sizes, released by the older generator."""
 LARGE_SIZES = tuple(range(20, 101, 10))
@@ -52,7 +53,7 @@ LARGE_SIZES = tuple(range(20, 101, 10))
 SAMPLES = 3
 """Graphs per size and family."""
 _RELEASED_ORDER = {"ws": (1, 0, 2), "ba": (0, 1, 2), "dt": (0, 1, 2)}
-"""Which draw of the older generator became index 0, 1, 2 (known for 0, assumed beyond)."""
+"""The draws of the older generator by index 0, 1, 2 (known for 0, assumed for 1 and 2)."""
 _MALE = """
 James Michael Robert John David William Richard Joseph Thomas Christopher Charles Daniel Matthew
 Anthony Mark Donald Steven Andrew Paul Joshua Kenneth Kevin Brian Timothy Ronald George Jason Edward
@@ -79,7 +80,7 @@ the names of all 36 public graphs, which cover 174 of the positions. No view con
 
 
 class GraphError(ConfigError):
-    """A graph, or a file of graphs, that cannot be used as given."""
+    """Raised for a graph, or a file of graphs, that cannot be used as given."""
 
 
 @dataclass(frozen=True)
@@ -87,14 +88,13 @@ class AgentGraph:
     """One undirected simple graph with a unique first name per node.
 
     Adjacency lists hold exactly the edges, in the order a matching agent is offered its neighbours.
-    Whether the graph is connected is a measure, not a precondition, because evaluator vectors use
-    graphs that are not.
+    A graph need not be connected, because some evaluator vectors use graphs that are not.
     """
 
     id: str
     names: tuple[str, ...]
     adjacency: tuple[tuple[int, ...], ...]
-    """Neighbours of each node, in the order its matching answers list them."""
+    """Neighbours of each node, in the order in which its matching answers list them."""
     family: str = ""
     index: int = 0
     provenance: str = field(default="file", compare=False)
@@ -121,7 +121,7 @@ class AgentGraph:
 
     @cached_property
     def diameter(self) -> int | None:
-        """Longest shortest path, or None where the graph is not connected."""
+        """Longest shortest path, or None if the graph is not connected."""
         reaches = [_eccentricity(self.adjacency, v) for v in range(self.n)]
         return None if None in reaches else max(r for r in reaches if r is not None)
 
@@ -139,8 +139,8 @@ def from_edges(
     """Build a checked graph; adjacency order is edge order unless given.
 
     Raises:
-        GraphError: for a loop, a repeated edge, an unknown node, names that are repeated, cannot be
-            shown or are an answer, or an adjacency that does not match the edges.
+        GraphError: for a loop, a repeated edge, an unknown node, a name that is repeated, not
+            printable or an answer, or an adjacency that does not match the edges.
     """
     n = len(names)
     if not 1 <= n <= MAX_NODES:
@@ -180,7 +180,7 @@ def _eccentricity(adjacency: Sequence[Sequence[int]], source: int) -> int | None
 
 
 def edition(seed: int) -> int:
-    """Return the edition of graphs on which the episodes of a seed are played."""
+    """Return the edition of graphs that episodes with a seed use."""
     return RELEASED if seed < Split.EVALUATION.start else seed // _EDITION_SEEDS
 
 
@@ -204,7 +204,7 @@ def benchmark_graphs(sizes: tuple[int, ...] = (8, 16)) -> list[AgentGraph]:
 
 
 def generate(family: str, n: int, seed: int) -> AgentGraph:
-    """Return one unnamed-index graph of the published generator with the first n pool names."""
+    """Return one graph of the published generator, with index 0 and the first n pool names."""
     graph = _draw(family, n, seed)
     return _freeze(graph, family, 0, list(POOL[:n]), "official_generator")
 
@@ -213,7 +213,7 @@ def generate(family: str, n: int, seed: int) -> AgentGraph:
 def _draw_edition(sizes: tuple[int, ...], edition: int) -> dict[tuple[str, int, int], AgentGraph]:
     """Draw all graphs of an edition: one list of graph seeds and one name stream for all sizes.
 
-    The stream is consumed by family, then size, then sample. Of the older release, index 0 was
+    The stream is consumed by family, then size, then sample. For the older release, index 0 was
     compared with published runs.
     """
     older = sizes == SMALL_SIZES and edition == RELEASED

@@ -1,10 +1,10 @@
 """Symmetry of an instance once priorities are removed (Corollary 1; spec section 9).
 
-The paper's notion: a setting is obstructed if no automorphism orbit of the attributed graph is a
-single node, so that no deterministic anonymous law can tell a leader apart. A coarser notion stands
-beside it, because the paper's 10 of 18 cannot come from automorphisms on these families: no node
-alone has the maximum degree. Invariant: every result is a function of the isomorphism class; names
-and node order do not enter.
+In the paper, a setting is obstructed if no automorphism orbit of the attributed graph is a single
+node, so that no deterministic anonymous law can single out a leader. A coarser criterion is added,
+because the paper's 10 of 18 cannot come from automorphisms on these families: no single node has
+the maximum degree. Invariant: every result depends only on the isomorphism class, not on names or
+node order.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def diagnose(graph: AgentGraph, attributes: Attributes = None) -> Symmetry:
 def orbits(graph: AgentGraph, attributes: Attributes = None) -> tuple[tuple[int, ...], ...]:
     """Return the automorphism orbits.
 
-    Only nodes of one view class can be equivalent; two are iff the graph with either one marked is
-    the same coloured graph. Equivalence is transitive, so the members of a class are compared with
-    one representative of each orbit found so far.
+    Only nodes of one view class can be equivalent; two nodes are equivalent iff marking either one
+    gives isomorphic coloured graphs. Equivalence is transitive, so the members of a class are
+    compared with one representative of each orbit found so far.
     """
     from networkx.algorithms.isomorphism import GraphMatcher, categorical_node_match
 
@@ -67,8 +67,8 @@ def orbits(graph: AgentGraph, attributes: Attributes = None) -> tuple[tuple[int,
 def view_classes(graph: AgentGraph, attributes: Attributes = None) -> list[int]:
     """Return the class of every node's anonymous view, refined until nothing changes.
 
-    At first a class is a node's attribute and degree; each further exchange without names adds the
-    multiset of the neighbours' classes.
+    The initial class is a node's attribute and degree; each refinement adds the multiset of the
+    neighbours' classes.
     """
     start = attributes if attributes is not None else [0] * graph.n
     colours = _number([(start[v], graph.degrees[v]) for v in range(graph.n)])
@@ -91,7 +91,7 @@ def _number(rows: Sequence[Hashable]) -> list[int]:
 
 
 def _marked(graph: AgentGraph, colours: list[int], node: int) -> Graph[int]:
-    """Return the coloured graph in which one node has a colour of its own."""
+    """Return the coloured graph in which one node has a unique colour."""
     import networkx as nx
 
     marked: Graph[int] = nx.Graph(list(graph.edges))

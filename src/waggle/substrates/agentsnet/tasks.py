@@ -1,10 +1,10 @@
 """The five AgentsNet tasks: contracts, round budgets, official scores (spec sections 2 to 4).
 
 A legal task action *is* an official answer: the five vocabularies map one to one onto the strings
-of the official evaluator, with a partner's handle in place of its name. Contract texts say what is
-asked and nothing about how many nodes there are or which rule solves it; the number of groups is
-stated because AgentsNet states it. `soft_score` is the official evaluator including the division by
-zero it raises for an empty cover or an edgeless graph; `evaluate` never raises and scores those 0.
+of the official evaluator, with a partner's handle in place of its name. Contract texts state the
+goal, but neither the number of nodes nor a rule that solves it; the number of groups is stated
+because AgentsNet states it. `soft_score` is the official evaluator, including the division by zero
+that it raises for an empty cover or an edgeless graph; `evaluate` scores those cases 0 instead.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from waggle.core.schema import CHANNEL_ARGUMENT, WAIT, Contract
 from waggle.substrates.agentsnet.graphs import AgentGraph, GraphError
 
 Answers = Sequence[str | None]
-"""One official answer per node; None where a node gave none that can be read."""
+"""One official answer per node; None where a node gave no readable answer."""
 
 TASKS = ("coloring", "consensus", "leader_election", "matching", "vertex_cover")
 """Task keys in the order of the paper's table."""
@@ -30,7 +30,7 @@ ALONE = "NONE"
 """The matching answer without a partner."""
 
 _SMALL_BUDGETS = ((4, 4), (8, 5), (16, 6))
-"""Up to how many nodes a local task has how many rounds."""
+"""(Largest number of nodes, rounds) pairs for the local tasks."""
 _GOALS = {
     "coloring": "Choose a group that none of your contacts chooses.",
     "consensus": "Give the same value as everyone else.",
@@ -63,7 +63,7 @@ def round_budget(task: str, graph: AgentGraph) -> int:
     """Return R: 2D+1, or 4 / 5 / 6 for a local task at up to 4 / 8 / 16 nodes.
 
     Raises:
-        GraphError: where 2D+1 is asked of a graph that is not connected.
+        GraphError: if the budget is 2D+1 and the graph is not connected.
     """
     if require_task(task) not in GLOBAL_TASKS:
         for most, rounds in _SMALL_BUDGETS:
@@ -138,7 +138,7 @@ def soft_score(task: str, graph: AgentGraph, answers: Answers, groups: int | Non
 
 
 def evaluate(task: str, graph: AgentGraph, answers: Answers) -> float:
-    """Return the soft score; what the official evaluator cannot score counts as 0.
+    """Return the soft score, or 0 if the official evaluator cannot compute one.
 
     An episode is solved (strict) iff the soft score is exactly 1.
     """
@@ -153,16 +153,16 @@ def evaluate(task: str, graph: AgentGraph, answers: Answers) -> float:
 def node_share(
     task: str, graph: AgentGraph, answers: Answers, node: int, ranks: Sequence[int] | None = None
 ) -> float | None:
-    """Return a node's part of the soft score; None where it has no parts that average to it.
+    """Return a node's part of the soft score, or None if no such parts average to the score.
 
-    Where several nodes spoil a score together, all share the blame. If priorities are given, they
-    say which one of them bears it.
+    If several nodes spoil a score together, all share the blame. If priorities are given, they
+    decide which one of them bears it.
 
     Args:
         task: one of `TASKS`.
         graph: the instance.
         answers: one per node.
-        node: whose part it is.
+        node: the node whose part is returned.
         ranks: priorities of all nodes, if they break ties.
     """
     match task:
@@ -176,14 +176,14 @@ def node_share(
             right = _right_in_election(answers)
         case _:
             return None
-    # Whether it is to blame, moved so that all average to the score.
+    # 1 if the node is not to blame, shifted so that the mean over all nodes is the score.
     return right[node] + evaluate(task, graph, answers) - sum(right) / graph.n
 
 
 def _part_of_coloring(
     graph: AgentGraph, answers: Answers, node: int, ranks: Sequence[int] | None
 ) -> float:
-    """Return how many links of a node are proper; who is to blame for one pays for both ends."""
+    """Return a node's part for its proper links; with ranks, one end pays for an improper one."""
     if evaluate("coloring", graph, answers) == 0.0:
         return 0.0
     same = [v for v in graph.adjacency[node] if answers[v] == answers[node]]
@@ -192,10 +192,10 @@ def _part_of_coloring(
 
 
 def _right_in_cover(graph: AgentGraph, answers: Answers, ranks: Sequence[int] | None) -> list[bool]:
-    """Say of each node whether it is not to blame for an open link or a dispensable member.
+    """Return, for each node, whether it is free of blame for open links and dispensable members.
 
-    Of the two ends of an open link the one of smaller priority may stay outside, and of two
-    dispensable neighbours in the cover that one has to leave.
+    Of the two ends of an open link, the one of smaller priority may stay outside the cover; of two
+    dispensable neighbours in the cover, the one of smaller priority has to leave.
     """
     well = [_covers_well(graph, answers, v) for v in range(graph.n)]
     if ranks is None:
@@ -211,21 +211,21 @@ def _right_in_cover(graph: AgentGraph, answers: Answers, ranks: Sequence[int] | 
 
 
 def _right_in_election(answers: Answers) -> list[bool]:
-    """Say of each node whether it is not to blame for too many leaders, or for none."""
+    """Return, for each node, whether it is free of blame for too many leaders, or for none."""
     leaders = list(answers).count("Yes")
     fine = ("No", "Yes") if leaders == 1 else ("No",) if leaders else ()
     return [answer in fine for answer in answers]
 
 
 def _coloring(graph: AgentGraph, answers: Answers, groups: int) -> float:
-    """Share of edges with different ends; 0 as soon as one answer is no group."""
+    """Return the share of edges with different ends, or 0 if any answer is not a group."""
     legal = frozenset(group_names(groups))
     proper = sum(answers[u] != answers[v] for u, v in graph.edges) / len(graph.edges)
     return proper if all(answer in legal for answer in answers) else 0.0
 
 
 def _badly_matched(graph: AgentGraph, answers: Answers, node: int) -> bool:
-    """Say whether a node breaks maximality (both ends None) or names a partner in vain."""
+    """Return whether a node breaks maximality (both ends None) or is not named by its partner."""
     answer = answers[node]
     if answer == "None":
         return any(answers[v] == "None" for v in graph.adjacency[node])
@@ -234,18 +234,18 @@ def _badly_matched(graph: AgentGraph, answers: Answers, node: int) -> bool:
 
 
 def _covers_well(graph: AgentGraph, answers: Answers, node: int) -> bool:
-    """Say whether a member has a link that nobody else covers, and an outsider none uncovered."""
+    """Return whether a member alone covers some link, or an outsider has no uncovered link."""
     alone = [v for v in graph.adjacency[node] if answers[v] != "Yes"]
     return bool(alone) if answers[node] == "Yes" else not alone
 
 
 def _vertex_cover(graph: AgentGraph, answers: Answers) -> float:
-    """Coverage times the share of members that are needed (all count as needed until covered)."""
+    """Return coverage times the share of needed members (all, while coverage is incomplete)."""
     cover = {v for v, answer in enumerate(answers) if answer == "Yes"}
     covered = sum(u in cover or v in cover for u, v in graph.edges)
     coverage = covered / len(graph.edges)
     needed = len(cover)
     if coverage == 1:
         needed = sum(any(u not in cover for u in graph.adjacency[v]) for v in cover)
-    # Multiply first: the official value is this one to the last bit.
+    # Multiply first, so that the value equals the official one to the last bit.
     return coverage * needed / len(cover)

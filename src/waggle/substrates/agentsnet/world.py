@@ -1,14 +1,14 @@
 """AgentsNet-RP: one episode on one graph with opaque contacts and private priorities.
 
 Realises the paper's App. "Frozen Transfer to Randomized-Anonymous AgentsNet": R sending updates,
-then one answering update whose action is the official answer. A claim stands for a priority and
-travels only in a law's deposit. A deposit of the own claim carries the answer of the same decision;
-a relay carries what the writer's view showed of that claim, in the same bins, and nothing else. The
+then one answering update whose action is the official answer. A claim stands for a priority and is
+sent only in a law's deposit. A deposit of a node's own claim carries the answer of the same
+decision; a relay carries only what the writer's view showed of that claim, in the same bins. The
 adapter shows the order of the priorities a node holds and the answers it received; it never
 forwards a priority and never answers: the answer is the law's action. Invariants: without deposits
-every memory stays empty, so no fact about others reaches a view; all draws are named by the seed,
-the instance and a node's key, so all methods meet the same draws and a relabelled swarm is the same
-swarm.
+every memory stays empty, so no fact about other nodes reaches a view; all draws are keyed by the
+seed, the instance and a node's key, so all methods get the same draws and relabelling the nodes
+does not change the episode.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from waggle.substrates.agentsnet.tasks import (
 )
 
 COMMON_CLAIM = "here"
-"""The one claim of an episode without priorities: it tells nobody apart."""
+"""The single claim of an episode without priorities; it identifies no node."""
 
 _MOST_CLAIMS = 12
-"""Claim rows shown, smallest priorities first, beside the own claim and the held one."""
+"""Claim rows shown, smallest priorities first, besides the own claim and the held one."""
 _MOST_AGE = 9
-"""Ages in updates are shown up to this."""
+"""Largest age shown, in updates."""
 _SILENT = "none yet"
-"""How the answer of a node that has not answered is shown."""
+"""The answer shown for a node that has not answered."""
 _K = TypeVar("_K")
 
 
@@ -53,7 +53,7 @@ class Answer(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """What a node said about itself: in which update, how surely, and the answer it acted on."""
+    """A node's statement about itself: the update, the support and the answer it acted on."""
 
     round: int
     sure: int
@@ -61,7 +61,7 @@ class Statement(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a claim's holder is known to have answered, and in which update; None if unknown."""
+    """The known answer of a claim's holder, and its update; None if unknown."""
 
     round: int
     answer: str | None
@@ -69,19 +69,19 @@ class Report(NamedTuple):
 
 @dataclass
 class Memory:
-    """What one node has heard and said, in world words."""
+    """The messages that one node has received and sent, in world words."""
 
     claims: dict[str, Report] = field(default_factory=dict)
     """Newest report by claim, own claim excluded."""
     contacts: dict[int, Statement] = field(default_factory=dict)
-    """Newest statement that a contact made about itself."""
+    """Newest statement that each contact made about itself."""
     spoken: dict[int, Statement] = field(default_factory=dict)
     """Newest statement about itself that this node sent to each contact."""
     shared: dict[str, set[int]] = field(default_factory=dict)
-    """Claim -> contacts it was sent to, or received from."""
+    """Claim -> contacts that it was sent to or received from."""
 
     def share(self, claim: str, contact: int) -> None:
-        """Note that a claim was sent to a contact, or received from it."""
+        """Record that a claim was sent to a contact or received from it."""
         self.shared.setdefault(claim, set()).add(contact)
 
 
@@ -89,14 +89,14 @@ _Said = TypeVar("_Said", Statement, Report)
 
 
 def _keep(table: dict[_K, _Said], key: _K, said: _Said) -> None:
-    """Take in what was said, unless something newer is known."""
+    """Store a statement or report, unless the table has a newer one."""
     known = table.get(key)
     if known is None or known.round <= said.round:
         table[key] = said
 
 
 class AgentsNetWorld(WorldBase):
-    """Graph, priorities, standing answers, and what every node received."""
+    """The graph, priorities, current answers and received messages of all nodes."""
 
     readiness: Literal["gate", "native"] = "gate"
     refresh: int | None = 4
@@ -121,13 +121,13 @@ class AgentsNetWorld(WorldBase):
         self._round = 0
         self._standing: list[Answer | None] = [None] * self.n
         self._said: list[list[Answer | None]] = []
-        """Answers acted on in every update so far, by node."""
+        """The answers acted on in each update so far, by node."""
         self._memory = [Memory() for _ in range(self.n)]
         self._shown: list[dict[str, dict[str, Fact]]] = [{} for _ in range(self.n)]
-        """Claim rows of every node's present view: all that a relay may carry."""
+        """The claim rows of every node's current view; a relay may carry nothing else."""
 
     def neighbours(self, node: int) -> Sequence[int]:
-        """Fixed contacts of a node."""
+        """Return the fixed contacts of a node."""
         return self._adjacent[node]
 
     def sense(self, node: int, local: Local) -> Sensed:
@@ -145,19 +145,19 @@ class AgentsNetWorld(WorldBase):
         )
 
     def withhold(self, write: Write) -> str | None:
-        """Answering is not sending: the last update carries no message."""
+        """Withhold every write of the last update, which is for answering only."""
         return "answering" if self._round >= self.rounds - 1 else None
 
     def fingerprint(self, write: Write) -> Hashable:
-        """A relay repeats itself; the own claim does not, since it states this update's answer."""
+        """Return a write's identity; an own claim differs per update, since it states an answer."""
         turn = self._round if self._speaks_for_itself(write) else -1
         return (write.receiver, write.claim, turn)
 
     def payload(self, write: Write) -> Statement | Report:
-        """Send along the own answer, or what the view showed of another claim; note the sending.
+        """Return the own answer, or what the view showed of another claim; record it as sent.
 
-        The own answer is that of the decision that wrote, so it is filled in on arrival. A sender
-        knows what it sent, not whether it arrived.
+        The own answer is that of the decision that made the write, so it is filled in on arrival.
+        A sender records what it sent, not whether it arrived.
         """
         memory = self._memory[write.sender]
         memory.share(write.claim, write.receiver)
@@ -172,23 +172,23 @@ class AgentsNetWorld(WorldBase):
         return Report(-1, None)
 
     def depart(self, write: Write, payload: object) -> object:
-        """Fill in the own answer before a statement leaves for another shard."""
+        """Fill in the sender's answer before a statement leaves for another shard."""
         if isinstance(payload, Statement):
             return payload._replace(answer=self._answer_of(write.sender, payload.round))
         return payload
 
     def report(self) -> list[Answer | None]:
-        """Tell the answers so far."""
+        """Return the current answers of the nodes played here."""
         return [self._standing[node] for node in self.active()]
 
     def absorb(self, parts: Sequence[tuple[Sequence[int], list[Answer | None]]]) -> None:
-        """Learn the answers of all shards."""
+        """Store the answers reported by all shards."""
         for nodes, answers in parts:
             for node, answer in zip(nodes, answers, strict=True):
                 self._standing[node] = answer
 
     def receive(self, write: Write, payload: object) -> Write:
-        """Remember a delivered statement or report; nobody is told about itself."""
+        """Store a delivered statement or report, except a report on the receiver's own claim."""
         memory = self._memory[write.receiver]
         memory.share(write.claim, write.sender)
         if isinstance(payload, Statement):
@@ -200,7 +200,7 @@ class AgentsNetWorld(WorldBase):
         return write
 
     def step(self, acts: Mapping[int, Act]) -> Mapping[int, str]:
-        """Take every admitted action as the node's answer so far; a wait keeps the old one."""
+        """Record every admitted action as the node's current answer; a wait keeps the old one."""
         native = {}
         for node, act in acts.items():
             if WAIT not in (act.action, act.intent):
@@ -211,23 +211,23 @@ class AgentsNetWorld(WorldBase):
         return native
 
     def score(self) -> Mapping[str, float]:
-        """Score the answers so far officially; the headline is strict (solved or not)."""
+        """Return the official scores of the current answers; the headline is strict (solved)."""
         soft = evaluate(self.task, self.graph, self.official_answers())
         strict, answered = float(soft == 1.0), self.n - self._standing.count(None)
         return {"score": strict, "strict": strict, "soft": soft, "answered": answered / self.n}
 
     share_of = "soft"
-    """The score that the shares of all nodes average to."""
+    """Name of the score that is the mean of all nodes' shares."""
 
     def share(self, node: int) -> float | None:
         """Return a node's part of the soft score, or None in a task whose score has no parts."""
         return node_share(self.task, self.graph, self.official_answers(), self.keys[node])
 
     def standing(self, node: int) -> float | None:
-        """Return how far a node has come, or None without priorities.
+        """Return a node's progress, or None without priorities.
 
-        That is its share with ties of blame broken by priority; in LeaderElection, whether it holds
-        the smallest priority and answers by it.
+        This is its share with ties of blame broken by priority; in LeaderElection, it rewards
+        holding the smallest priority and answering accordingly.
         """
         if not self.priority:
             return None
@@ -249,7 +249,7 @@ class AgentsNetWorld(WorldBase):
         return f"{self.task} on {self.graph.id} ({self.graph.provenance}): {shown}"
 
     def _draw_answer(self, node: int) -> Answer:
-        """Draw the private proposal: uniform over the legal answers, blind to N."""
+        """Draw the private proposal: uniform over the legal answers, independent of N."""
         bits = seeds.derive(self._draws, "proposal", self.keys[node])
         if self.task == "matching":
             options = [Answer(MATCH, j) for j in self._adjacent[node]] + [Answer(ALONE)]
@@ -258,10 +258,10 @@ class AgentsNetWorld(WorldBase):
         return Answer(actions[bits % len(actions)])
 
     def _led_by_the_smallest(self, node: int) -> float:
-        """Return 1 for holding the smallest priority, and 1 for the right answer.
+        """Return 1 for holding the smallest priority, plus 1 for the right answer.
 
-        That is Yes for the node whose own priority it is, and No for all others. The one Yes counts
-        as much as half of the swarm: else it would be nearly right that nobody leads.
+        The right answer is Yes for the node with that priority and No for all others. The one Yes
+        counts as much as half of the swarm; otherwise no leader at all would score nearly full.
         """
         leader = self._ranks.index(min(self._ranks))
         leads = node == leader
@@ -270,7 +270,7 @@ class AgentsNetWorld(WorldBase):
         return holds + right * (self.n / 2 if leads else 1)
 
     def _order(self, node: int) -> dict[str, int]:
-        """Rank the priorities a node holds, its own among them: 0 is the smallest."""
+        """Return the rank of each priority that a node holds, its own included; 0 is smallest."""
         if not self.priority:
             return {}
         held = {self._claims[node], *self._memory[node].claims}
@@ -278,7 +278,7 @@ class AgentsNetWorld(WorldBase):
         return {claim: rank for rank, claim in enumerate(ranked)}
 
     def _observation(self, node: int, order: Mapping[str, int]) -> dict[str, Json]:
-        """Show the node its own answer so far and its own priority with its place in the order."""
+        """Return the node's current answer and its own priority with its place in the order."""
         standing = self._standing[node]
         shown: dict[str, Json] = {"answer": standing.action if standing else _SILENT}
         if self.priority:
@@ -287,7 +287,7 @@ class AgentsNetWorld(WorldBase):
         return shown
 
     def _port(self, node: int, contact: int, order: Mapping[str, int]) -> dict[str, Fact]:
-        """Show what a contact stated about itself, and when it last received the own answer."""
+        """Return a contact's statement about itself, and the age of the own answer sent to it."""
         memory = self._memory[node]
         facts: dict[str, Fact] = {}
         standing = self._standing[node]
@@ -309,9 +309,9 @@ class AgentsNetWorld(WorldBase):
     def _claim_rows(
         self, node: int, local: Local, order: Mapping[str, int]
     ) -> dict[str, dict[str, Fact]]:
-        """Show the claims a node holds: order, whether it is the own one, how many lack it.
+        """Return a row per held claim: order, whether it is the own one, contacts that lack it.
 
-        In the global tasks, also the answer of its holder, and how many updates ago that was.
+        In the global tasks, also the answer of its holder and the age of that answer in updates.
         """
         own, memory = self._claims[node], self._memory[node]
         shown = [c for c in order if order[c] < _MOST_CLAIMS or c in (own, local.commitment)]
@@ -328,7 +328,7 @@ class AgentsNetWorld(WorldBase):
         return rows
 
     def _answer_seen(self, node: int, answer: Answer | None) -> str:
-        """Word an answer for one observer; a partner is the observer or someone else."""
+        """Return an answer as shown to one observer; a partner is `you` or `another`."""
         if answer is None:
             return _SILENT
         if answer.action != MATCH:
@@ -343,7 +343,7 @@ class AgentsNetWorld(WorldBase):
         return self._said[round][node] if round < len(self._said) else self._standing[node]
 
     def _official(self, node: int) -> str | None:
-        """Translate a standing answer into the official string, or None where there is none."""
+        """Return a node's current answer as the official string, or None if it has no legal one."""
         standing = self._standing[node]
         if standing is None:
             return None
@@ -355,7 +355,7 @@ class AgentsNetWorld(WorldBase):
 
 
 def episode_priorities(root: int, keys: Sequence[int]) -> list[int]:
-    """Return one unique 64-bit priority per node, named by its key; collisions are resampled."""
+    """Return one unique 64-bit priority per node, drawn by its key; collisions are resampled."""
     drawn: dict[int, int] = {}
     for key in sorted(keys):
         attempt = 0

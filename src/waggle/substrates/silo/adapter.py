@@ -2,7 +2,7 @@
 
     waggle run silo/III-26 -n 32 --silo.regime ports --silo.cap 1024
 
-Invariant: (task, n, seed) alone names the instance and its contact graph.
+Invariant: (task, n, seed) alone determines the instance and its contact graph.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ class Silo:
     options: ClassVar[type[SiloOptions]] = SiloOptions
 
     def open(self, case: Case, keys: Sequence[int] | None = None) -> SiloWorld:
-        """Build the world of a case; its rounds are rounds of communication."""
+        """Build the world of a case; `case.rounds` counts communication rounds."""
         task = find_task(case.task)
         if case.shock and task.renew is None:
             able = ", ".join(t.id for t in TASKS.values() if t.renew is not None)

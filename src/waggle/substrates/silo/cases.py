@@ -3,7 +3,7 @@
 `upstream_cases` replays the benchmark's one `random.Random(42)` stream over its shipped sizes, so a
 case depends on all cases before it. `independent_case` gives every (task, n, seed) its own stream,
 `random.Random("silo/{task}/{n}/{seed}")`: string seeding hashes with SHA-512, so neighbouring seeds
-and different tasks share nothing. The contact graph is random, connected and 3-regular, drawn by
+and tasks have unrelated streams. The contact graph is random, connected and 3-regular, drawn by
 the pairing model with rejection, so every labelled simple cubic graph is equally likely; nodes see
 ports, never the graph. Invariant: a case is a pure function of its stream.
 """
@@ -35,7 +35,7 @@ def find_task(task_id: str) -> Task:
     """Return the task of that id.
 
     Raises:
-        ConfigError: naming the ids there are.
+        ConfigError: for an unknown id; the message lists the valid ones.
     """
     task = TASKS.get(task_id)
     if task is None:
@@ -45,7 +45,7 @@ def find_task(task_id: str) -> Task:
     return task
 
 
-# A task is made of functions without names; its id stands for it in a pickle.
+# A task holds lambdas, which cannot be pickled; its id is pickled instead.
 copyreg.pickle(Task, lambda task: (find_task, (task.id,)))
 
 
@@ -73,7 +73,7 @@ class Case:
         return self.task.combine(parts, position, self.setting)
 
     def is_right(self, known: int, position: int) -> bool:
-        """Whether the answer of `position` on the basis of `known` is its gold."""
+        """Return whether the answer of `position` based on `known` equals its gold."""
         needs = self.task.needs(position, self.setting.n)
         return known & needs == needs or bool(self.answer(known, position) == self.golds[position])
 

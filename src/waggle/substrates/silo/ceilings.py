@@ -1,10 +1,10 @@
 """Ceilings: scores of ideal schedules on the same cases and graphs as an episode.
 
-Realises tables C and D of the Silo study: a schedule says who sends to whom, knowledge is one
-bitmask of positions per node, payload is unlimited, and the answer is the gold of what a node
-holds after R rounds. Invariant: no schedule sees more than the sender's knowledge before the round,
-except `oracle-greedy`, which also sees what its neighbours hold and are being sent in this round;
-it is a bound, not a law.
+Realises tables C and D of the Silo study: a schedule selects sender-receiver pairs, knowledge is
+one bitmask of positions per node, payload is unlimited, and the answer is the gold of the shards a
+node holds after R rounds. Invariant: no schedule sees more than the sender's knowledge before the
+round, except `oracle-greedy`, which also sees what its neighbours hold and are being sent in this
+round; it is a bound, not a law.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,7 +31,7 @@ LEVELS: tuple[Level, ...] = ("I", "II", "III")
 
 
 class Reach(NamedTuple):
-    """How far information got in one episode."""
+    """How far information spread in one episode."""
 
     known: tuple[int, ...]
     """Bitmask of positions per node."""
@@ -72,7 +72,7 @@ def _coloured_exchange(graph: Graph, rng: Random) -> Schedule:
 
 
 def _blind_start(graph: Graph, rng: Random) -> Schedule:
-    """Send the first frame by lot, as anonymous nodes must, then follow the coloured exchange."""
+    """Send the first frame at random, as anonymous nodes must, then run the coloured exchange."""
     mates = colour_edges(graph, rng)
 
     def sends(t: int, known: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -97,7 +97,7 @@ SCHEDULES: dict[str, Callable[[Graph, Random], Schedule]] = {
     "edge-coloured": _coloured_exchange,
     "blind-start": _blind_start,
 }
-"""Ideal schedules by name: each is made for one graph with a stream of its own."""
+"""Ideal schedules by name; each is built for one graph and one random stream."""
 
 
 def spread(graph: Graph, schedule: Schedule, rounds: int) -> Reach:
@@ -116,7 +116,7 @@ def spread(graph: Graph, schedule: Schedule, rounds: int) -> Reach:
 def ceiling_row(
     schedule: str, task_ids: Sequence[str], n: int, seeds: Sequence[int], rounds: int
 ) -> CeilingRow:
-    """The mean of one schedule over the given tasks and seeds."""
+    """Return the means of one schedule over the given tasks and seeds."""
     if schedule not in SCHEDULES:
         raise ConfigError(f"schedule {schedule!r} not found; use one of {', '.join(SCHEDULES)}")
     reaches: list[Reach] = []
@@ -149,18 +149,18 @@ def ceiling_rows(
     task_ids: Sequence[str] = tuple(TASKS),
     schedules: Sequence[str] = tuple(SCHEDULES),
 ) -> list[CeilingRow]:
-    """The table of `waggle bound silo`: every schedule at every size."""
+    """Return the table of `waggle bound silo`: every schedule at every size."""
     return [
         ceiling_row(schedule, task_ids, n, seeds, rounds) for n in sizes for schedule in schedules
     ]
 
 
 def colour_edges(graph: Graph, rng: Random) -> list[list[int]]:
-    """For each of three colours the neighbour that every node sends to.
+    """Return, for each of three colours, the neighbour that every node sends to.
 
-    Almost every cubic graph has a proper colouring, and the walk below finds one: partners then
-    send to each other. On those that have none (a graph with a bridge) the ends of an edge that
-    stays uncoloured send along it in the round in which they have no partner.
+    Almost every cubic graph has a proper edge colouring, and the walk below finds one: partners
+    then send to each other. In a graph without one (a graph with a bridge), the ends of an
+    uncoloured edge send along it in the round in which they have no partner.
     """
     best = _walk_colouring(graph, rng)
     for _ in range(_RESTARTS):
@@ -174,9 +174,9 @@ def colour_edges(graph: Graph, rng: Random) -> list[list[int]]:
 
 
 def _walk_colouring(graph: Graph, rng: Random) -> list[dict[int, int]]:
-    """Colour edge by edge; where none fits swap a chain, else push the gap along an edge.
+    """Colour the edges in turn; if no colour fits, swap a chain or else move the gap elsewhere.
 
-    Returns for each node its partner by colour.
+    Returns the partner by colour for each node.
     """
     mates: list[dict[int, int]] = [{} for _ in graph]
     gaps = [(u, v) for u, own in enumerate(graph) for v in own if u < v]
@@ -195,7 +195,7 @@ def _walk_colouring(graph: Graph, rng: Random) -> list[dict[int, int]]:
 
 
 def _colour_gap(mates: list[dict[int, int]], u: int, v: int) -> bool:
-    """Colour the edge u-v, after a two-coloured chain swap at v where that is needed."""
+    """Colour the edge u-v, swapping a two-coloured chain at v if needed; return if it worked."""
     free_u = [c for c in range(DEGREE) if c not in mates[u]]
     free_v = [c for c in range(DEGREE) if c not in mates[v]]
     for a in free_u:

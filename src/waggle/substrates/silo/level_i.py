@@ -1,6 +1,6 @@
 """Level I of Silo-Bench: ten aggregations over all shards (specification section 2).
 
-Draw order is the upstream generator's; sums are kept per origin, so no shard counts twice.
+The draw order is the upstream generator's; sums are kept per origin, so no shard counts twice.
 """
 
 import heapq
@@ -57,7 +57,7 @@ def _draw_log(rng: Random, n: int) -> TaskDraw:
 
 
 def draw_values(*, shuffled: bool) -> Draw:
-    """Return a draw from a domain half the size of the sample: that of both distinct counts."""
+    """Return the draw of both distinct-count tasks: the domain is half the size of the sample."""
     return drawn_items(30, lambda rng, n: rng.randint(0, 15 * n - 1), shuffled=shuffled)
 
 
@@ -86,7 +86,7 @@ def _deviation(parts: Iterable[Any]) -> float:
 
 
 def value_bits(shard: list[int], setting: Setting) -> int:
-    """Return a set of small naturals as one integer: union is `|`, size is `bit_count`."""
+    """Return a set of small natural numbers as a bitmask: union is `|`, size is `bit_count`."""
     if not 0 <= min(shard) <= max(shard) < 64 * setting.n:
         raise ValueError("a value lies outside the domain of this task")
     bits = 0

@@ -1,7 +1,7 @@
 """Level II of Silo-Bench: ten tasks over consecutive segments (specification section 2).
 
-Where neighbouring segments are unknown the gold is that of the known stretches; what it says about
-them never depends on unknown data.
+Where neighbouring segments are unknown, the gold covers the known stretches only and never depends
+on unknown data.
 """
 
 from functools import lru_cache
@@ -66,7 +66,7 @@ def _prefix_sum(parts: dict[int, Any], me: int, setting: Setting) -> list[int]:
 
 
 class _Thirds(dict[int, float]):
-    """Rounded thirds by sum: few sums occur, and rounding them again would dominate the gold."""
+    """Cache of rounded thirds by sum; few sums occur, and rounding again would be the main cost."""
 
     def __missing__(self, total: int) -> float:
         self[total] = round(total / 3, 2)
@@ -83,7 +83,7 @@ def _moving_average(parts: dict[int, Any], me: int, setting: Setting) -> list[fl
 
 
 def _longest_palindrome(text: str) -> int:
-    """Grow the best length by testing, at each end, only one and two letters more."""
+    """Return the longest palindrome's length; each end is tested only for best + 1 and best + 2."""
     best = 0
     for end in range(len(text)):
         for start in (end - best - 1, end - best):
@@ -101,7 +101,7 @@ def _to_bits(cells: list[int], setting: Setting) -> tuple[int, int]:
 
 
 def _life(parts: dict[int, Any], me: int, setting: Setting) -> list[int]:
-    """Five steps on the stretch around `me`; what is further away cannot reach its cells."""
+    """Run five steps on the stretch around `me`; cells further away cannot affect its own."""
     cells = length = mine = 0
     for position in (me - 1, me, me + 1):
         if position == me:
@@ -117,7 +117,7 @@ def _life(parts: dict[int, Any], me: int, setting: Setting) -> list[int]:
 
 
 def _transitions(shard: str, setting: Setting) -> tuple[tuple[int, int], ...]:
-    """For each state of the A, B, C machine: where this shard leaves it and how often it ended."""
+    """Return, for each entry state of the A, B, C machine, its exit state and completion count."""
     outcome = []
     for entry in range(3):
         state, completed = entry, 0
@@ -144,14 +144,14 @@ def _trapped(heights: list[int]) -> int:
 
 
 def _ranks(parts: dict[int, Any], me: int, setting: Setting) -> dict[str, int]:
-    """Ranks along the chain from the first known item that no known item points to."""
+    """Return the ranks along the chain from the first known item that no known item points to."""
     following: dict[int, int] = {}
     for part in parts.values():
         following |= part
     pointed = set(following.values())
     item = next((i for i in following if i not in pointed), -1)
     ranks: dict[str, int] = {}
-    while item in following and str(item) not in ranks:  # a file may hold a chain that bites itself
+    while item in following and str(item) not in ranks:  # a chain from a file may be cyclic
         ranks[str(item)] = len(ranks)
         item = following[item]
     return ranks
@@ -171,7 +171,7 @@ def _block(place: int) -> str:
 
 
 def _pipeline(parts: dict[int, Any], me: int, setting: Setting) -> list[int]:
-    """A block's text is a function of its place, so unknown earlier blocks can be written down."""
+    """Return the hashes of the own blocks; unknown earlier blocks follow from their place."""
     size = len(parts[me])
     value = 0
     for position in range(me):

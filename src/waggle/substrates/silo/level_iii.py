@@ -110,7 +110,7 @@ def _edge_columns(shard: list[list[int]], setting: Setting) -> Any:
 
 
 def _components(parts: dict[int, Any], me: int, setting: Setting) -> int:
-    """Union-find with path halving; faster here than building a sparse matrix."""
+    """Count components by union-find with path halving; faster here than a sparse matrix."""
     root = list(range(setting.public["total_nodes"]))
     count = len(root)
     for u, v in np.concatenate(list(parts.values()), axis=1).T.tolist():
@@ -140,7 +140,7 @@ def _distances(parts: dict[int, Any], me: int, setting: Setting) -> dict[str, in
 
 
 def _page_rank(parts: dict[int, Any], me: int, setting: Setting) -> dict[str, float]:
-    """One push step; mass is added source by source, since rounding ties depend on that order."""
+    """Run one push step; add mass in source order, because rounding ties depend on that order."""
     nodes = setting.public["total_nodes"]
     u, v = np.concatenate(list(parts.values()), axis=1)
     order = np.argsort(u, kind="stable")
@@ -185,7 +185,7 @@ def _vector_arrays(shard: dict[str, Any], setting: Setting) -> Any:
 
 
 def _best_pairs(parts: dict[int, Any], me: int, setting: Setting) -> list[list[Any]]:
-    """Only pairs within rounding of the third best row maximum can be among the top three."""
+    """Return the top three pairs, all within rounding of the third best row maximum or above."""
     user_parts, item_parts = zip(*parts.values(), strict=True)
     user_ids, users = (np.concatenate(column) for column in zip(*user_parts, strict=True))
     item_ids, items = (np.concatenate(column) for column in zip(*item_parts, strict=True))
@@ -203,7 +203,7 @@ def _best_pairs(parts: dict[int, Any], me: int, setting: Setting) -> list[list[A
 
 
 def _balance(parts: dict[int, Any], me: int, setting: Setting) -> dict[str, float]:
-    """Longest first on the least loaded machine; which of equal machines does not matter."""
+    """Assign longest jobs first to the least loaded machine; ties of machines do not matter."""
     loads = [0] * setting.n
     for duration in sorted((d for part in parts.values() for d in part), reverse=True):
         heapq.heapreplace(loads, loads[0] + duration)
@@ -225,7 +225,7 @@ def _product(parts: dict[int, Any], me: int, setting: Setting) -> list[list[int]
 
 
 def _more_values(rng: Random, shard: list[int], setting: Setting) -> list[int]:
-    """Three values that no first version of a shard can hold, so the old count is refuted."""
+    """Add three values that no first version of a shard can hold, so the old count is refuted."""
     domain = 15 * setting.n
     return shard + [domain + rng.randrange(domain) for _ in range(3)]
 

@@ -1,9 +1,9 @@
-"""Private proposals: the gold of what is known, evaluated lazily, cached, and scored once.
+"""Private proposals: the gold of the known shards, evaluated lazily, cached, and scored once.
 
-Knowledge is one integer of 2n bits: bit o says that the first version of origin o's shard is known,
-bit n+o that the second is. Union is `|`, so no shard counts twice on a cyclic graph; the higher
-version wins when a proposal is formed. Invariant: equal knowledge gives the equal proposal, and a
-claim is the shown text of an answer, so equal answers are one claim.
+Knowledge is a bitmask of 2n bits: bit o is set if the first version of origin o's shard is known,
+bit n+o if the second is. Union is `|`, so no shard counts twice on a cyclic graph; the higher
+version wins when a proposal is formed. Invariant: equal knowledge gives equal proposals, and a
+claim is the shown text of an answer, so equal answers share one claim.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,13 +22,13 @@ PIECES = (
     " The input is cut into pieces. A piece is [its place in the whole, its content]. Answer for "
     "the pieces that you hold as if they were all."
 )
-"""What the question of a private worker says after the task's own."""
+"""Text appended to the task's question for a private worker."""
 MAX_TEXT = 32
-"""Characters up to which an answer is shown as it is; longer ones are shown as a digest."""
+"""Longest answer, in characters, that is shown verbatim; longer ones are shown as a digest."""
 
 
 _WORDS = {"true": True, "false": False}
-"""Claims that a string and another answer share; they stand for the other one."""
+"""Claims that a string and a boolean answer share; they stand for the boolean."""
 
 
 def show_answer(answer: Any) -> str:
@@ -42,12 +42,12 @@ def show_answer(answer: Any) -> str:
 
 
 def _bits(known: int) -> list[int]:
-    """Return the shards of a bitmask in ascending order: first versions, then second ones."""
+    """Return the shard indices of a bitmask, ascending: first versions, then second ones."""
     return [index for index, bit in enumerate(bin(known)[:1:-1]) if bit == "1"]
 
 
 class Proposer:
-    """The proposals of one episode, and what they earn."""
+    """The proposals of one episode and their credits."""
 
     def __init__(self, case: Case) -> None:
         self._task = case.task
@@ -58,7 +58,7 @@ class Proposer:
         self._texts: dict[int, str] = {}
         self._claims: dict[tuple[int, int], str] = {}
         self._settled: dict[int, bool] = {}
-        """Knowledge -> whether it settles the answer although something is missing."""
+        """Knowledge -> whether it decides the answer although shards are missing."""
         self._answers: dict[str, Any] = {}
         """Claim -> the answer that it shows."""
         self._told = 0
@@ -66,13 +66,13 @@ class Proposer:
         self._credits: dict[tuple[str | None, int], Credit] = {}
 
     def renew(self, origin: int, shard: Any) -> None:
-        """Add the second version of a shard; golds and credits follow it from now on."""
+        """Add the second version of a shard; later golds and credits use it."""
         self._shards[self._n + origin] = shard
         self._golds = None
         self._credits.clear()
 
     def claim(self, known: int, position: int) -> str:
-        """Return the claim that `position` can make on the basis of `known`."""
+        """Return the claim that `position` can make from `known`."""
         key = (known, position) if self._task.segmented else (known, -1)
         claim = self._claims.get(key)
         if claim is None:
@@ -82,11 +82,11 @@ class Proposer:
         return claim
 
     def answer(self, known: int, position: int) -> Any:
-        """Return the gold of what is known, which is the substrate's own proposal."""
+        """Return the gold of the known shards, which is the substrate's proposal."""
         return self._answers[self.claim(known, position)]
 
     def adopt(self, answer: Any) -> str | None:
-        """Return the claim that an answer of a private worker makes; None if it makes none."""
+        """Return the claim for a private worker's answer, or None if the answer is unusable."""
         try:
             value = normalise(answer)
             claim = show_answer(value)
@@ -98,20 +98,20 @@ class Proposer:
         return claim
 
     def new_answers(self) -> dict[str, Any]:
-        """Return the answers behind claims that were made since the last call."""
+        """Return the claims made since the last call, with their answers."""
         new = dict(islice(self._answers.items(), self._told, None))
         self._told = len(self._answers)
         return new
 
     def learn_answers(self, answers: Mapping[str, Any]) -> None:
-        """Learn the answers behind claims that were made elsewhere."""
+        """Add claims that were made elsewhere, with their answers."""
         self._answers.update(answers)
 
     def work(self, known: int, position: int, contract: Contract) -> Work:
-        """Return what the private worker of a position is asked: its piece, and those delivered.
+        """Return the request for a position's private worker: its own and the delivered pieces.
 
         A piece is its place in the whole and its content as JSON text. Public parameters that are
-        whole numbers are left out: they tell the size of the swarm.
+        integers are left out, because they reveal the size of the swarm.
         """
         newest = {index % self._n: index for index in _bits(known)}
         own = newest.pop(position)
@@ -143,7 +143,7 @@ class Proposer:
         return part
 
     def complete(self, known: int, position: int) -> bool:
-        """Whether what is known suffices for this position's answer (native constructibility)."""
+        """Return whether `known` suffices for the position's answer (native constructibility)."""
         needs = self._task.needs(position, self._n)
         if (known | known >> self._n) & needs == needs:
             return True
@@ -154,7 +154,7 @@ class Proposer:
         return settled
 
     def coverage(self, known: int, position: int) -> int:
-        """Return five bins of how much of what this position needs is known; 4 means all of it."""
+        """Return how much of what this position needs is known, in bins 0 to 4; 4 means all."""
         needs = self._task.needs(position, self._n)
         held = (known | known >> self._n) & needs
         return MAX_BIN * held.bit_count() // needs.bit_count()
@@ -167,7 +167,7 @@ class Proposer:
         return self._golds[position]
 
     def renewed(self, origins: Sequence[int]) -> set[str]:
-        """Return the claims of complete answers that rest on a second version of some origins."""
+        """Return the claims of complete answers that use a second version of some origin."""
         whole = (1 << self._n) - 1
         mixtures = [whole]
         for origin in origins:
@@ -178,12 +178,12 @@ class Proposer:
     def score(self, texts: list[str | None]) -> Score:
         """Return S, strict S, official P and multiset-aware P of one answering text per position.
 
-        A text stands for the answer that is shown by it, else for itself.
+        A text stands for the answer that it shows, or for itself if there is no such answer.
         """
         return score([self._credit(text, position) for position, text in enumerate(texts)])
 
     def is_right(self, text: str | None, position: int) -> bool:
-        """Whether an answering text equals the gold of its position."""
+        """Return whether an answering text equals the gold of its position."""
         return self._credit(text, position).right
 
     def _credit(self, text: str | None, position: int) -> Credit:

@@ -1,8 +1,8 @@
 """Silo-Bench scores: S, strict S, official P and a multiset-aware P (specification section 3).
 
-Official P is kept with its defects: the last index of a repeated gold value, and lists of lists
-compared as a whole. `matched` repairs exactly those two and changes nothing else. Invariant: a
-missing or unreadable answer is wrong, never an error.
+Official P is kept with its two defects: it uses the last index of a repeated gold value, and it
+compares lists of lists as a whole. `matched` repairs exactly these two. Invariant: a missing or
+unreadable answer is wrong, never an error.
 """
 
 import json
@@ -19,7 +19,7 @@ _NUMBERS = frozenset((int, float))
 
 
 class Credit(NamedTuple):
-    """What one agent's answer earns."""
+    """The credit for one agent's answer."""
 
     right: bool
     partial: float
@@ -51,7 +51,7 @@ def score(credits: Sequence[Credit]) -> Score:
 
 
 def rate(level: Level, answer: Any, gold: Any) -> Credit:
-    """Return what an answer earns against a gold; None is an answer that was not submitted."""
+    """Return the credit of an answer against a gold; None means that no answer was submitted."""
     if answer is None:
         return Credit(False, 0.0, 0.0)
     answer, gold = normalise(answer), normalise(gold)
@@ -63,11 +63,11 @@ def rate(level: Level, answer: Any, gold: Any) -> Credit:
 
 
 def normalise(answer: Any) -> Any:
-    """Read strings as int, float or JSON where possible, lists item by item; dict values stay."""
+    """Parse strings as int, float or JSON if possible, lists item by item; keep dict values."""
     if isinstance(answer, str):
         return _parse(answer)
     if isinstance(answer, (list, tuple)):
-        if _NUMBERS.issuperset(map(type, answer)):  # long answers are made of such lists
+        if _NUMBERS.issuperset(map(type, answer)):  # long answers consist of such lists
             return list(answer)
         return [normalise(item) for item in answer]
     return answer
@@ -91,7 +91,7 @@ def _parse(text: str) -> Any:
 
 
 def _partial(level: Level, answer: Any, gold: Any) -> float:
-    """Return official P of one agent; both sides normalised."""
+    """Return the official P of one agent; both arguments are normalised."""
     if level == "I" and isinstance(gold, (bool, int, float)):
         return float(_close(answer, gold))
     if isinstance(gold, list) and isinstance(answer, list) and gold:
@@ -122,7 +122,7 @@ def _by_last_index(answer: list[Any], gold: list[Any]) -> float:
 
 
 def _keys(items: list[Any]) -> list[Any]:
-    """Return hashable stand-ins: nested values by their JSON text."""
+    """Return hashable keys; a nested value is represented by its JSON text."""
     return [
         item if isinstance(item, (int, float, str)) else json.dumps(item, default=str)
         for item in items
@@ -130,7 +130,7 @@ def _keys(items: list[Any]) -> list[Any]:
 
 
 def _common_subsequence(answer: list[Any], gold: list[Any]) -> int:
-    """Return the longest common subsequence: an increase through all matching indices."""
+    """Return the length of the longest common subsequence, as an increase in matching indices."""
     places: dict[Any, list[int]] = {}
     for i in range(len(gold) - 1, -1, -1):
         places.setdefault(gold[i], []).append(i)

@@ -1,9 +1,9 @@
-"""What a Silo-Bench task is: a way to draw shards, and a gold defined on any subset of them.
+"""The definition of a Silo-Bench task: a draw of shards, and a gold for any subset of them.
 
 Realises Silo-Bench section 2 as data. A gold is computed in two steps, `summarise` (once per shard)
-and `combine` (once per known subset), so that a swarm that asks for hundreds of golds per episode
-pays for each shard once. Invariant: `combine` sees summaries keyed by position in ascending order
-and nothing else, so equal knowledge always gives the equal answer.
+and `combine` (once per known subset), so that an episode with hundreds of golds processes each
+shard once. Invariant: `combine` receives only summaries keyed by position in ascending order, so
+equal knowledge always gives equal answers.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ Level = Literal["I", "II", "III"]
 
 
 class Setting(NamedTuple):
-    """What the task itself fixes: agent count and the public parameters of its statement."""
+    """The fixed parameters of a task: agent count and the public parameters of its statement."""
 
     n: int
     public: Mapping[str, Any]
@@ -41,23 +41,23 @@ def everything(position: int, n: int) -> int:
 
 
 def own(position: int, n: int) -> int:
-    """Return the position alone: the own shard already decides the answer."""
+    """Return the bitmask of the position alone: its own shard already decides the answer."""
     return 1 << position
 
 
 def up_to(position: int, n: int) -> int:
-    """Return this position and all before it."""
+    """Return the bitmask of this position and all before it."""
     return (2 << position) - 1
 
 
 def beside(position: int, n: int) -> int:
-    """Return this position and the one on either side."""
+    """Return the bitmask of this position and the one on either side."""
     return (0b111 << position >> 1) & ((1 << n) - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One row of the registry: everything the benchmark says about a task."""
+    """One row of the registry: everything that the benchmark defines about a task."""
 
     id: str
     name: str
@@ -71,11 +71,11 @@ class Task:
     """Whether every position has an answer of its own."""
     needs: Needs = everything
     settled: Callable[[Iterable[Any]], bool] = lambda parts: False
-    """Whether these summaries decide the answer although positions are missing."""
+    """Return whether the given summaries decide the answer although positions are missing."""
     renew: Renew | None = None
-    """A later version of a shard that makes the old answer wrong (late counterevidence)."""
+    """Draw a later version of a shard that makes the old answer wrong (late counterevidence)."""
     carried: Callable[[Any], Any] = lambda shard: shard
-    """The part of a shard that must travel, where everybody holds the rest."""
+    """Return the part of a shard that must be sent; every node holds the rest."""
 
     def golds(self, shards: Sequence[Any], setting: Setting) -> list[Any]:
         """Return the answer of every position when all shards are known."""
@@ -111,22 +111,22 @@ def drawn_integers(per_agent: int, low: int, high: int, *, shuffled: bool = Fals
 
 
 def verbatim(shard: Any, setting: Setting) -> Any:
-    """Summarise a shard whose every item matters: as it is."""
+    """Return the shard unchanged, for tasks in which every item matters."""
     return shard
 
 
 def of_all(gold: Callable[[Iterable[Any]], Any]) -> Combine:
-    """Return a gold that depends on the summaries alone, not on the position or the setting."""
+    """Return a `combine` that uses the summaries alone, not the position or the setting."""
     return lambda parts, position, setting: gold(parts.values())
 
 
 def of_items(gold: Callable[[list[Any]], Any]) -> Combine:
-    """Return a gold that depends on the joined items of the summaries alone."""
+    """Return a `combine` that uses the concatenated items of the summaries alone."""
     return lambda parts, position, setting: gold([x for part in parts.values() for x in part])
 
 
 def runs(parts: Mapping[int, Sequence[Any]]) -> list[list[Any]]:
-    """Return the known stretches: neighbouring shards joined, gaps kept apart."""
+    """Return the known stretches: neighbouring shards concatenated, split at gaps."""
     stretches: list[list[Any]] = []
     previous = -2
     for position, shard in parts.items():

@@ -1,13 +1,14 @@
 """One Silo episode: shards spread over a hidden contact graph by the frames a law chooses to send.
 
-Realises "Silo under Waggle" and architecture section 4: R rounds of communication and one answering
-update; a frame carries one trace, the sender's proposal intent and one snapshot of what the sender
-knows (`payload`). That snapshot, with the origins that the trace's claim rests on, is the one thing
-that travels although no law wrote it; a view shows it as offer, coverage, readiness and conflict.
-Choices matter: the deposit's channel decides who learns, silence teaches nobody, a commitment binds
-the answer until verified conflict reopens it, and only a response counts.
-Invariant: a view shows nothing that did not come through the node's own shard, sends and receipts;
-every draw is named by a body's key.
+Realises "Silo under Waggle" and architecture section 4: R rounds of communication, then one
+answering update. A frame carries one trace, the sender's proposal intent and one snapshot of the
+sender's knowledge (`payload`). That snapshot, with the origins that the trace's claim rests on, is
+the only content sent that no law wrote; views show it as offer, coverage, readiness and conflict.
+The law's choices matter: the deposit's channel selects the node that receives the snapshot, a node
+without a deposit shares nothing, a commitment binds the answer until verified conflict reopens it,
+and only a response counts.
+Invariant: a view depends only on the node's own shard, sends and receipts; every draw is keyed by
+a body's key.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -29,16 +30,16 @@ GATHER = "GATHER"
 ANSWER = "ANSWER"
 ROUNDS = 9
 SHOCK_ROUNDS = 36
-"""The horizon with late counterevidence, which comes as soon as enough nodes are committed."""
+"""The horizon with late counterevidence, which is injected once enough nodes are committed."""
 SHOCK_LEFT = 8
-"""Rounds left after late counterevidence, unless the case names its rounds: enough for a law that
-reopens and replaces at once; laws that do anything admissible sooner or later need twice as many
-(development seeds, lab/LOG.md)."""
+"""Rounds left after late counterevidence, unless the case sets its rounds. They are enough for a
+law that reopens and replaces at once; laws that take each admissible action only eventually need
+twice as many (development seeds, lab/LOG.md)."""
 SHOCK_FROM = 6
-"""Counterevidence comes from this round on once a quarter of the nodes is committed, and in any
-case after two thirds of the horizon."""
+"""First round in which counterevidence may be injected: once a quarter of the nodes is committed,
+and in any case after two thirds of the horizon."""
 SHOCK_MOST = 12
-"""Shards that are renewed at most, so that every mixture of versions can be named."""
+"""Maximum number of renewed shards, so that all mixtures of versions can be enumerated."""
 OFFER_BINS = 15
 """The largest offer bin; 0 means that there is nothing the neighbour might lack."""
 NEVER = 9
@@ -52,7 +53,7 @@ _RULES = (
 
 
 class Frame(NamedTuple):
-    """What travels with a trace."""
+    """The payload that travels with a trace."""
 
     snapshot: int
     basis: int
@@ -61,18 +62,18 @@ class Frame(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a shard of the swarm tells of its nodes."""
+    """A shard's report on its nodes."""
 
     known: list[int]
     bound: list[str | None]
     traffic: tuple[int, int, int]
     """Emissions, deliveries and bytes."""
     answers: dict[str, Any]
-    """Claim -> the answer that it shows, of claims that are new."""
+    """Claim -> the answer that it shows, for claims that are new since the last report."""
 
 
 class PortMemory:
-    """What a node remembers of one port: its own sends and receipts, and nothing else."""
+    """A node's memory of one port, which holds only its own sends and receipts."""
 
     __slots__ = ("credit", "heard", "intent", "sent", "shared")
 
@@ -81,14 +82,14 @@ class PortMemory:
         """Knowledge that was sent to the neighbour or received from it."""
         self.sent = -1
         self.heard = -1
-        """Rounds of the last frame sent and received; -1 for never."""
+        """`sent` and `heard`: the rounds of the last frame sent and received; -1 for never."""
         self.intent = "NONE"
         """The proposal intent of the last frame received."""
         self.credit = 0
         """Bytes of the next shard that earlier frames already carried."""
 
     def facts(self, known: int, round: int) -> dict[str, Fact]:
-        """Return the facts a view shows of this port."""
+        """Return the facts that a view shows about this port."""
         fresh = (known & ~self.shared).bit_count()
         return {
             "offer": -(-OFFER_BINS * fresh // known.bit_count()),
@@ -98,9 +99,9 @@ class PortMemory:
         }
 
     def pack(self, arrivals: list[int], sizes: list[int], cap: int) -> int:
-        """Take the next shards for a capped frame: what the neighbour may lack, oldest first.
+        """Select the next shards for a capped frame: those the neighbour may lack, oldest first.
 
-        A shard longer than the room left is sent in pieces and counts once its last piece is sent.
+        A shard larger than the space left is sent in pieces; it counts once the last one is sent.
         """
         room, packed = cap, 0
         for index in arrivals:
@@ -152,14 +153,14 @@ class SiloWorld(WorldBase):
         self._bound: list[str | None] = [None] * n
         self._arrivals = [[key] for key in self.keys]
         self._emitted = [-1] * n
-        """The round in which a node sent its last frame."""
+        """The round in which each node sent its last frame."""
         self._emissions = 0
         self._delivered = 0
         self._volume = 0
 
     @cached_property
     def _sizes(self) -> list[int]:
-        """Bytes of every shard, in both versions."""
+        """The size in bytes of every shard, listed once per version."""
         carried = map(self._task.carried, self._silo.shards)
         return [len(msgspec.json.encode(shard)) for shard in carried] * 2
 
@@ -178,15 +179,15 @@ class SiloWorld(WorldBase):
         return self._proposer.claim(self._known[node], self.keys[node]), self._known[node]
 
     def staff(self) -> None:
-        """Take proposals from private workers; a node gathers until its first answer."""
+        """Take proposals from private workers; a node gathers until its worker first answers."""
         self._hired = [(None, 0)] * self.n
 
     def work(self, node: int, local: Local) -> Work:
-        """Ask for the answer that the pieces a node holds give."""
+        """Return the worker request for the answer that follows from a node's pieces."""
         return self._proposer.work(self._known[node], self.keys[node], self.contract)
 
     def adopt(self, node: int, answer: Json) -> bool:
-        """Take an answer as the node's claim, resting on what the node knows now."""
+        """Adopt a worker's answer as the node's claim, based on the node's current knowledge."""
         claim = self._proposer.adopt(answer)
         if claim is None or self._hired is None:
             return False
@@ -194,7 +195,7 @@ class SiloWorld(WorldBase):
         return True
 
     def _intent(self, node: int) -> str:
-        """Return what private evidence suggests: answer when it suffices or time is up."""
+        """Return the action that private evidence suggests: answer if it suffices or time is up."""
         able = self._is_last() or self._ready(node)
         return ANSWER if able and self._claim(node) is not None else GATHER
 
@@ -202,14 +203,14 @@ class SiloWorld(WorldBase):
         return self._round >= self._end - 1
 
     def done(self) -> bool:
-        """Whether the rounds that late counterevidence leaves are over."""
+        """Return whether the rounds left after late counterevidence are over."""
         return self._round >= self._end
 
     def _ready(self, node: int) -> bool:
         return self._proposer.complete(self._known[node], self.keys[node])
 
     def sense(self, node: int, local: Local) -> Sensed:
-        """Show the node its proposal, readiness, coverage and what it remembers of its ports."""
+        """Show the node its proposal, readiness, coverage and the memory of its ports."""
         known, claim = self._known[node], self._claim(node)
         ready = self._ready(node)
         coverage = MAX_BIN if ready else self._proposer.coverage(known, self.keys[node])
@@ -219,7 +220,7 @@ class SiloWorld(WorldBase):
         return Sensed(
             observation={
                 "answer": "own" if self._task.segmented else "common",
-                "gained": -(-MAX_BIN * (held - before) // held),  # came in with the last round
+                "gained": -(-MAX_BIN * (held - before) // held),  # learned in the last round
                 "answered": "no" if bound is None else "so" if bound == claim else "otherwise",
             },
             proposal=Suggestion(self._intent(node), response=claim, claim=claim),
@@ -230,7 +231,7 @@ class SiloWorld(WorldBase):
         )
 
     def _refutations(self, node: int, claim: str | None, local: Local) -> list[Evidence]:
-        """Return verified conflict: claims held or received that the knowledge contradicts."""
+        """Return verified conflict: held or received claims that the knowledge contradicts."""
         held = local.commitment
         refuted: set[str] = set()
         if self._known[node] >> self.n:
@@ -241,32 +242,32 @@ class SiloWorld(WorldBase):
         return [Evidence(z, MAX_BIN, 0, MAX_BIN) for z in sorted(refuted)]
 
     def _outdated(self, node: int, claim: str) -> bool:
-        """Whether a claim rests on a version of a shard of which the node knows a later one."""
+        """Return whether a claim rests on a shard version that the node knows to be replaced."""
         basis = self._bases[node].get(claim, 0)
         return bool(self._known[node] >> self.n & basis & ~(basis >> self.n))
 
     def _superseded(self, node: int, claim: str) -> bool:
-        """Whether the node knows all that a claim rests on and more, which says otherwise."""
+        """Return whether the node knows all that a claim rests on, or a later version of it."""
         basis = self._bases[node].get(claim)
         if basis is None:
             return False
         return not basis & ~self._known[node] or self._outdated(node, claim)
 
     def withhold(self, write: Write) -> str | None:
-        """Nothing that is sent in the answering update can arrive in time."""
+        """Withhold every write of the answering update, because it could not arrive in time."""
         return "horizon" if self._is_last() else None
 
     def fingerprint(self, write: Write) -> Hashable:
-        """The same claim and the same snapshot on the same channel are the same frame.
+        """Return what makes two frames equal: the channel, the claim, its sign and the snapshot.
 
-        A capped frame is another one as long as it carries another piece of the backlog.
+        Capped frames that carry different pieces of the backlog are different.
         """
         port = self._memory[write.sender][write.receiver]
         piece = None if self._cap is None else (port.shared, port.credit)
         return (write.receiver, write.claim, self._known[write.sender], piece, write.conflict > 0)
 
     def payload(self, write: Write) -> Frame:
-        """Capture the snapshot, and remember that it was sent."""
+        """Return the frame with the snapshot to send, and record it as sent."""
         node = write.sender
         known, port = self._known[node], self._memory[node][write.receiver]
         snapshot = known
@@ -281,13 +282,13 @@ class SiloWorld(WorldBase):
         return Frame(snapshot, basis or self._bases[node].get(write.claim, 0), self._intent(node))
 
     def _weight(self, write: Write, frame: Frame) -> int:
-        """Return the bytes of a frame: its shards, the claim as text and the intent."""
+        """Return the size of a frame in bytes: its shards, the claim as text and the intent."""
         bits = bin(frame.snapshot)[:1:-1]
         shards = sum(size for size, bit in zip(self._sizes, bits, strict=False) if bit == "1")
         return shards + len(write.claim) + len(frame.intent)
 
     def receive(self, write: Write, payload: object) -> Write | None:
-        """Absorb the snapshot; traces age, absorbed shards stay."""
+        """Add the snapshot to the receiver's knowledge, which does not age as traces do."""
         assert isinstance(payload, Frame)
         node = write.receiver
         port = self._memory[node][write.sender]
@@ -301,7 +302,7 @@ class SiloWorld(WorldBase):
         return write
 
     def contradicts(self, write: Write, payload: object) -> bool:
-        """Whether a frame holds all that its claim rests on and more, which says otherwise."""
+        """Return whether a frame's snapshot exceeds its claim's basis and yields another claim."""
         assert isinstance(payload, Frame)
         basis, snapshot = payload.basis, payload.snapshot
         if write.conflict or self._hired is not None or basis & ~snapshot or basis == snapshot:
@@ -326,10 +327,10 @@ class SiloWorld(WorldBase):
         return native
 
     def _bind(self, node: int, act: Act) -> str:
-        """Bind an answer, unless a commitment to another claim binds the node already.
+        """Bind an answer, unless the node is committed to another claim.
 
-        The action says whether to answer, the intent with what: FIELD with the held claim, PRIVATE
-        with the private proposal, none with the response.
+        The action decides whether to answer, the intent selects the answer: FIELD the held claim,
+        PRIVATE the private proposal, no intent the response.
         """
         if WAIT in (act.action, act.intent):
             return WAIT
@@ -348,8 +349,8 @@ class SiloWorld(WorldBase):
     def shock(self, round: int, committed: Mapping[int, str]) -> Shock | None:
         """Give a tenth of the nodes a new version of their own shard.
 
-        Refuted are the old answers and every held claim that rests on a version now replaced;
-        supported are the complete answers that take at least one new version into account.
+        The shock refutes the old answers and every held claim that rests on a replaced version; it
+        supports the complete answers that use at least one new version.
         """
         early = 3 * round < 2 * (self.rounds - 1)
         if round < SHOCK_FROM or (early and 4 * len(committed) < self.n):
@@ -379,7 +380,7 @@ class SiloWorld(WorldBase):
         self._learn(node, 1 << (self.n + key))
 
     def report(self) -> Report:
-        """Tell what every node knows and answers, the traffic, and the answers behind claims."""
+        """Return every node's knowledge and answer, the traffic, and the answers of new claims."""
         nodes = self.active()
         return Report(
             [self._known[node] for node in nodes],
@@ -389,7 +390,7 @@ class SiloWorld(WorldBase):
         )
 
     def absorb(self, parts: Sequence[tuple[Sequence[int], Report]]) -> None:
-        """Learn what the nodes of all shards know and answer."""
+        """Merge the reports of all shards."""
         for nodes, report in parts:
             for node, known, bound in zip(nodes, report.known, report.bound, strict=True):
                 self._known[node], self._bound[node] = known, bound
@@ -418,14 +419,14 @@ class SiloWorld(WorldBase):
         }
 
     share_of = "score"
-    """The score that the shares of all nodes average to."""
+    """Name of the score that is the mean of all nodes' shares."""
 
     def share(self, node: int) -> float:
         """Return 1 for a node whose answer is right, else 0."""
         return float(self._proposer.is_right(self._bound[node], self.keys[node]))
 
     def render(self) -> str:
-        """Say how far the pieces and the answers have come."""
+        """Return one line with the coverage, completeness and correctness so far."""
         now = self.score()
         return (
             f"round {self._round}: coverage {now['coverage']:.0%}, complete {now['complete']:.0%}, "

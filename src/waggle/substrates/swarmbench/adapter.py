@@ -1,7 +1,7 @@
 """SwarmBench as a substrate: `swarmbench/pursuit` and four more (adapter spec; architecture 4).
 
-Invariant: body keys[i] of the generated level stands at node i, and every private draw is named by
-the body, so a relabelled swarm is the same swarm.
+Invariant: body keys[i] of the generated level stands at node i, and every private draw is keyed by
+the body, so relabelling the nodes does not change the episode.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from waggle.substrates.swarmbench.sim.config import MAX_SIDE, MIN_SIDE, TASKS, W
 from waggle.substrates.swarmbench.sim.world import GridWorld
 
 ROUNDS = {"foraging": 200}
-"""Horizons that differ from the official one. Foragers need some sixty rounds to find both sites,
-so within a hundred rounds hardly anybody can use what it was told (`waggle bound`)."""
+"""Horizons that differ from the official one. Foragers need about sixty rounds to find both sites,
+so within a hundred rounds hardly any agent can use a report (`waggle bound`)."""
 OFFICIAL_ROUNDS = 100
 MIN_SHOCK_SIDE = 9
-"""From this side on two corners of a map lie in different blocks, which foragers' claims name."""
+"""Smallest map side with two corners in different blocks, which foragers' claims name."""
 _TASK_KEYS = {task.lower(): task for task in TASKS}
 
 
@@ -39,7 +39,7 @@ class SwarmBenchOptions(BaseModel):
 
 
 class SwarmBench:
-    """The five SwarmBench tasks: agents on a grid who see five by five cells and can push."""
+    """The five SwarmBench tasks: agents on a grid that see five by five cells and can push."""
 
     name: ClassVar[str] = "swarmbench"
     tasks: ClassVar[tuple[str, ...]] = tuple(_TASK_KEYS)
@@ -49,7 +49,7 @@ class SwarmBench:
         """Build the world of a case.
 
         Raises:
-            ConfigError: if the task, the options or the numbers cannot be.
+            ConfigError: if the task, an option or a number is invalid.
         """
         if case.task not in _TASK_KEYS:
             hint = suggest(case.task, list(_TASK_KEYS))

@@ -1,16 +1,16 @@
-"""Ceilings: SwarmBench with free communication, what paths allow, and what shared rounds allow.
+"""Ceilings of SwarmBench: free communication, shortest paths, and a shared clock.
 
     score = play_sharing(Case("swarmbench", "pursuit", 16, 10_000), "contacts")
     most = walked(Case("swarmbench", "foraging", 16, 10_000))
 
 In a sharing episode every agent keeps its private proposals and follows reports exactly as the
 compiler follows a claim, but no law decides: an agent that knows a place reports it every round, at
-once, at no cost, without suppression and without trace lifetimes. Only the reach varies, and once
-the moment of hearing. Invariant: with the reach `nobody` an episode is the private-only episode.
+once, at no cost, without suppression and without trace lifetimes. Only the reach varies, and in one
+reach the time of delivery. Invariant: with the reach `nobody` an episode is the private-only one.
 
-`walked` knows the map and plays nothing: every agent walks as if it were alone. `counted` is
-Synchronization with a shared clock and no message: lights on in the first round, then everybody
-switches in every round. Laws see no clock but the budget bin.
+`walked` uses only the map and plays no episode: every agent walks as if it were alone.
+`counted` is Synchronization with a shared clock and no message: lights on in the first round, then
+all agents switch in every round. Laws see no clock but the budget bin.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from waggle.substrates.swarmbench.tasks.base import Landmark
 from waggle.substrates.swarmbench.tasks.sites import Sites
 
 Audience = Callable[[SwarmEpisode, int], Iterable[int]]
-"""The nodes that hear a node in the present state."""
+"""The nodes that hear a node in the current state."""
 TASKS = ("pursuit", "foraging", "flocking", "transport")
 """The tasks in which a place can be reported."""
 LATE = "contacts late"
-"""Contacts hear after the round, as messages of an episode do; every other reach hears at once."""
+"""Contacts hear after the round, as in an episode; in every other reach nodes hear at once."""
 COUNTED = "shared clock"
 """The name of the bound of `counted` in tables."""
 WALKED = "shortest ways"
@@ -45,7 +45,7 @@ _ALONE = Local((), None)
 
 
 def _connected(episode: SwarmEpisode, node: int) -> Iterable[int]:
-    """Return everyone who is reached from contact to contact within the round."""
+    """Return all nodes that are reached from contact to contact within the round."""
     reached, ring = {node}, [node]
     while ring:
         ring = [m for k in ring for m in episode.neighbours(k) if m not in reached]
@@ -70,7 +70,7 @@ REACHES: Mapping[str, Audience] = {
     "within 12": _within(12),
     "everyone": _within(1 << 30),
 }
-"""Who hears of a site, by name; the first is the private-only episode."""
+"""The nodes that hear of a site, by name of the reach; the first is the private-only episode."""
 
 
 def play_sharing(case: Case, reach: str) -> float:
@@ -108,7 +108,7 @@ def _act(episode: SwarmEpisode, node: int) -> Act:
 
 
 def _reported(episode: SwarmEpisode, node: int) -> str | None:
-    """Return the claim to follow: told, wanted, and not seen by the node itself."""
+    """Return the claim to follow, or None: reported, wanted and not seen by the node itself."""
     behaviour, memory = episode.behaviour, episode.scene.memories[node]
     if isinstance(behaviour, Landmark):
         unseen = behaviour.found(node) is None and behaviour.walk(node, behaviour.kind) is not None
@@ -124,11 +124,11 @@ def _reported(episode: SwarmEpisode, node: int) -> str | None:
 def _reports(
     episode: SwarmEpisode, audience: Audience, relayed: bool
 ) -> list[tuple[Write, object]]:
-    """Return what every node hears: the newest word of each claim, from the nearest who has it.
+    """Return what every node hears: the newest report of each claim, from the nearest such node.
 
-    Nodes report what they saw, and what they heard where reports are relayed. All reports are
-    captured before the first is delivered, so the order of nodes decides nothing. Who has word at
-    least as new hears nothing.
+    Nodes report what they saw, and what they heard if reports are relayed. All reports are
+    captured before the first is delivered, so the order of nodes has no effect. A node that knows
+    something at least as new hears nothing.
     """
     nodes, cells = episode.active(), episode.scene.cells
     held = {node: _known(episode, node, heard=True) for node in nodes}
@@ -165,7 +165,7 @@ def _write(sender: int, receiver: int, claim: str) -> Write:
 
 
 def counted(case: Case) -> float:
-    """Return the score of Synchronization where everyone counts the same rounds.
+    """Return the score of Synchronization if all agents count the same rounds.
 
     Raises:
         ConfigError: if the task is not synchronization.
@@ -184,8 +184,8 @@ def counted(case: Case) -> float:
 def walked(case: Case) -> int:
     """Return how many pieces the agents of a Foraging case bring home if each walks alone.
 
-    Everyone knows the map, takes shortest paths one cell a round and stands in nobody's way. Only
-    being pushed along by others, on top of an own step, could bring more.
+    Every agent knows the map, takes shortest paths one cell per round and blocks no other. Only
+    being pushed along by others, in addition to an own step, could bring more.
 
     Raises:
         ConfigError: if the task is not foraging.
@@ -201,8 +201,8 @@ def deliveries(terrain: Sequence[str], rounds: int) -> NDArray[np.int64]:
     """Return for every cell how many pieces an agent that starts there can bring home.
 
     Counted backwards from the last round. With d the steps between cells beside the sites it is
-    1 + floor((rounds - d(start, food) - d(food, nest)) / (2 d(food, nest))) where there is time for
-    one; less where the nearest cells beside a site differ from path to path, or where one starts
+    1 + floor((rounds - d(start, food) - d(food, nest)) / (2 d(food, nest))) if there is time for
+    one; less if the nearest cells beside a site differ from path to path, or if the agent starts
     beside food, which is picked up at the end of a round.
     """
     place = np.array([list(row) for row in terrain])
@@ -221,7 +221,7 @@ def _beside(cells: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _step(worth: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the best worth within one step; the map's frame keeps opposite edges apart."""
+    """Return the best worth within one step; the map's outer wall prevents wrap-around."""
     ways = [worth, *(np.roll(worth, move, (0, 1)) for move in MOVES)]
     best: NDArray[np.int64] = np.max(ways, axis=0)
     return best

@@ -1,9 +1,9 @@
 """One SwarmBench episode as a `World`: views, transport and compiler around a task's behaviour.
 
-Contacts are agents within the window's half width; a write reaches those of them that are still
-that near after the update. The compiler is deterministic: WAIT stays, FOLLOW takes one step towards
-the claim that it names, FIELD one towards the claim that the node holds, and everything else is the
-action itself. It never picks a claim.
+Contacts are agents within the window's half width; a write arrives if its receiver is still that
+near after the update. The compiler is deterministic: WAIT stays, FOLLOW takes one step towards the
+claim that it names, intent FIELD one towards the claim that the node holds, and any other decision
+is executed as its action. It never chooses a claim.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _GOAL = (
     " You see the cells around you: Y is you, A and a are others, W is wall, * is outside. "
     "The proposal is your own best move."
 )
-"""What the contract of every task says after the task's own goal."""
+"""Text that every contract appends to the task's goal."""
 _PLACES = (
     " Claims show where they are, in bins of cells down and right of you. FOLLOW steps towards "
     "the claim it names; intent FIELD steps towards the claim you hold."
 )
-"""What the contract adds where claims have places."""
+"""Text that a contract adds if claims have places."""
 FOLLOW = "FOLLOW"
 
 
@@ -73,7 +73,7 @@ class SwarmEpisode(WorldBase):
         self.refresh = self.behaviour.refresh
         self._plans: list[Plan] = []
         self._moves: list[str] | None = None
-        """The moves of private workers, where any are hired."""
+        """The moves of private workers by node, or None without workers."""
         self._plan()
 
     def _plan(self) -> None:
@@ -91,7 +91,7 @@ class SwarmEpisode(WorldBase):
         return self.scene.neighbours(node)
 
     def sense(self, node: int, local: Local) -> Sensed:
-        """Show the window, the private move, own evidence and what is known of each claim."""
+        """Show the window, the private move, the node's evidence and the facts of each claim."""
         window: list[Json] = list(self.scene.windows[node])
         move = self._plans[node].move if self._moves is None else self._moves[node]
         return Sensed(
@@ -103,11 +103,11 @@ class SwarmEpisode(WorldBase):
         )
 
     def staff(self) -> None:
-        """Take private moves from workers; a node waits until its first answer."""
+        """Take private moves from workers; a node waits until its worker first answers."""
         self._moves = [WAIT] * self.n
 
     def work(self, node: int, local: Local) -> Work:
-        """Ask for a move: what the node sees and knows itself, and the places it was told of."""
+        """Return the worker request for a move: own observations and reported places."""
         rows = sorted(map(dict, self.behaviour.facts(node, local).values()), key=repr)
         reported: list[Json] = [row for row in rows if row.get("source") == "told"]
         own: list[Json] = [row for row in rows if row.get("source") == "seen"]
@@ -119,14 +119,14 @@ class SwarmEpisode(WorldBase):
         )  # fmt: skip
 
     def adopt(self, node: int, answer: Json) -> bool:
-        """Take a move of the contract as the node's private one."""
+        """Adopt a worker's answer as the node's private move if it is a legal move."""
         if self._moves is None or answer not in self._legal:
             return False
         self._moves[node] = str(answer)
         return True
 
     def withhold(self, write: Write) -> str | None:
-        """Suppress relays of a forager that follows a route of its own (route protection)."""
+        """Withhold relays of a forager that follows its own route (route protection)."""
         protected = self.contract.task == "swarmbench/foraging"
         if protected and not write.fresh and self._plans[write.sender].route:
             return "route"
@@ -142,7 +142,7 @@ class SwarmEpisode(WorldBase):
         return self.behaviour.payload(write)
 
     def receive(self, write: Write, payload: object) -> Write | None:
-        """Deliver to receivers still in reach after the update, in their own frame."""
+        """Deliver a write, in the receiver's frame, if the receiver is still in reach."""
         cells = self.scene.cells
         if chebyshev(cells[write.sender], cells[write.receiver]) > self.scene.half:
             return None
@@ -183,11 +183,11 @@ class SwarmEpisode(WorldBase):
         return {"score": self.scene.world.score}
 
     def standing(self, node: int) -> float | None:
-        """Return how far a node has come, where the task says so."""
+        """Return a node's progress, or None if the task does not measure it."""
         return self.behaviour.standing(node)
 
     def done(self) -> bool:
-        """Whether the flock is in shape, everyone is out, or the rounds are used up."""
+        """Return whether the flock is in shape, all agents are out, or the rounds are used up."""
         return self.scene.world.finished
 
     def places(self) -> Sequence[tuple[int, int]]:

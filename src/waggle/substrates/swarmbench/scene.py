@@ -1,6 +1,6 @@
-"""The grid world as nodes see it: which body a node is, where it stands, what its window shows.
+"""The grid world as nodes see it: the body of each node, its cell and its window.
 
-Everything is drawn in body order and named by body, so relabelling the nodes relabels the episode.
+Everything is drawn in body order and keyed by body, so relabelling the nodes relabels the episode.
 Invariant: windows and memories are refreshed between rounds only, never while views are formed.
 """
 
@@ -40,7 +40,7 @@ class Scene:
         return seeds.mix(self._streams[node], 1 << 40)
 
     def is_active(self, node: int) -> bool:
-        """Whether the node's body is still on the map."""
+        """Return whether the node's body is still on the map."""
         return not self.world.escaped[self.keys[node]]
 
     def neighbours(self, node: int) -> list[int]:
@@ -56,15 +56,15 @@ class Scene:
         return [self.node_of[code - 1] for code in codes if 0 < code <= world.n and code != mine]
 
     def to_frame(self, node: int, cell: Cell) -> Cell:
-        """Turn a cell of the map into the node's own frame."""
+        """Convert a cell of the map to the node's own frame."""
         return add(self.memories[node].here, sub(cell, self.cells[node]))
 
     def to_map(self, node: int, cell: Cell) -> Cell:
-        """Turn a cell of the node's own frame into a cell of the map."""
+        """Convert a cell of the node's own frame to a cell of the map."""
         return add(self.cells[node], sub(cell, self.memories[node].here))
 
     def refresh(self) -> None:
-        """Take positions, windows and displacements from the world into every memory."""
+        """Update every position, window and memory from the world."""
         world, half = self.world, self.half
         margin = OUTSIDE * (half + 2)
         rows = [margin + row + margin for row in world.grid()]
@@ -87,7 +87,7 @@ class Scene:
         self.windows = windows
 
     def look_again(self) -> None:
-        """Take new windows after the map was changed between two rounds; nobody moved."""
+        """Refresh the windows after a map change between two rounds, in which no agent moves."""
         before = [(memory.clock, memory.blocked) for memory in self.memories]
         self.refresh()
         for memory, (clock, blocked) in zip(self.memories, before, strict=True):

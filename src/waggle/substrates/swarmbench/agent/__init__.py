@@ -1,5 +1,5 @@
-"""What one agent knows and how it walks.
+"""The knowledge of one agent and how it walks.
 
-Read `compass` (offsets and windows) and `bearing` (how a view says where something is), then
-`memory` (its map) and `navigate` (paths).
+Read `compass` (offsets and windows) and `bearing` (how a view shows a position), then `memory`
+(its map) and `navigate` (paths).
 """

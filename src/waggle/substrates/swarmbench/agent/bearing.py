@@ -1,8 +1,8 @@
-"""Bearings: where something is as a view says it, in signed bins of cells down and right.
+"""Bearings: positions as views show them, in signed bins of cells down and right.
 
-A bearing is all that an agent can tell another about a place, and all that a law is shown of it.
+A bearing is all that an agent can send to another about a place, and all that a law sees of it.
 Near places are exact, far ones coarse: bin 3 is three or four cells, bin 7 more than twenty.
-Invariant: `bearing(estimate(b)) == b`, so what is passed on without a step in between is unchanged.
+Invariant: `bearing(estimate(b)) == b`, so a bearing relayed without a step in between is unchanged.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from waggle.substrates.swarmbench.sim.config import STEP, Cell
 
 BLOCKED = frozenset("W*FNB")
-"""Symbols that nobody walks into; the box is pushed, not entered."""
+"""Symbols of cells that agents do not walk into; the box is pushed, not entered."""
 SELF, OUTSIDE = "Y", "*"
 
 _OCTANTS = {
@@ -36,7 +36,7 @@ def octant(offset: Cell) -> str:
 
 
 def find(window: Sequence[str], symbols: str) -> list[Cell]:
-    """Return the offsets of all cells of a window that show one of some symbols."""
+    """Return the offsets of all cells of a window that show one of the given symbols."""
     half = len(window) // 2
     wanted = frozenset(symbols)
     return [
@@ -49,7 +49,7 @@ def find(window: Sequence[str], symbols: str) -> list[Cell]:
 
 
 def at(window: Sequence[str], offset: Cell) -> str:
-    """Return the symbol at an offset; outside the window nothing is known, shown as `?`."""
+    """Return the symbol at an offset, or `?` outside the window."""
     half = len(window) // 2
     i, j = offset[0] + half, offset[1] + half
     return window[i][j] if 0 <= i < len(window) and 0 <= j < len(window) else "?"
@@ -81,7 +81,7 @@ def chebyshev(a: Cell, b: Cell = (0, 0)) -> int:
 
 
 def walls(window: Sequence[str], here: Cell) -> dict[str, int]:
-    """Return side -> the row or column, in the frame of `here`, of the map's wall in sight there.
+    """Return the map's walls in sight: side -> row or column, in the frame of `here`.
 
     A wall cell belongs to a side if the cell before it, seen from inside, is not wall.
     """

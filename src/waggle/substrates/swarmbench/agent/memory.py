@@ -1,4 +1,4 @@
-"""What one agent remembers: a map built by dead reckoning, and sites it saw or heard of.
+"""The memory of one agent: a map built by dead reckoning, and sites it saw or heard of.
 
 The frame is the agent's own: its first cell is (0, 0). Private memory leaves the agent only as
 evidence that its law chooses to write. Invariant: `seen` comes from own windows alone, `heard` from
@@ -18,7 +18,7 @@ _SOLID = frozenset("WFN*")
 
 
 class Site(NamedTuple):
-    """Where a target was, when, and the claim that names it."""
+    """The cell and round in which a target was seen, and the claim that names it."""
 
     cell: Cell
     round: int
@@ -51,32 +51,32 @@ class Memory:
         self.heard: dict[str, Site] = {}
         """Claim -> the site as last reported by others."""
         self.refuted: dict[str, int] = {}
-        """Claim -> when this agent found it wrong."""
+        """Claim -> the round in which this agent refuted it."""
         self.unsure: set[str] = set()
-        """Refuted claims of which only a reported place, which is coarse, was found empty."""
+        """Claims refuted only because a reported place, which is coarse, was empty."""
         self.denied: dict[str, int] = {}
         """Claim -> the last round for which others denied it."""
         self.sent_to: dict[str, set[int]] = {}
         """Claim -> contacts to which this agent sent it."""
         self.trail: Site | None = None
-        """Where a target that fled out of sight may be by now."""
+        """The assumed place of a target that fled out of sight."""
         self.heading: Cell | None = None
         self.last_move: str | None = None
         self.blocked = 0
-        """Rounds in a row in which a move was tried and the agent stayed where it was."""
+        """Consecutive rounds in which the agent tried to move but stayed in its cell."""
         self.distance_key: object = None
         """The goal and the map for which `distance_map` was computed."""
         self.distance_map: dict[Cell, int] = {}
 
     def moved(self, offset: Cell) -> None:
-        """Follow the own displacement of a round."""
+        """Update position, clock and `blocked` from the agent's displacement in a round."""
         tried = self.last_move in MOVE_NAMES
         self.blocked = self.blocked + 1 if tried and offset == (0, 0) else 0
         self.here = add(self.here, offset)
         self.clock += 1
 
     def look(self, window: Sequence[str]) -> None:
-        """Take a window into the map."""
+        """Add a window to the map."""
         half = len(window) // 2
         top, left = self.here[0] - half, self.here[1] - half
         solid = self.solid

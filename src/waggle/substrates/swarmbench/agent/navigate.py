@@ -1,8 +1,8 @@
 """Walking: straight to an offset, along a heading, or by path finding on the private map.
 
 Unknown cells count as free, so an agent can walk to a reported site before it knows the map.
-Functions of window and map; `sweep` alone changes the memory, and only its heading. Ties are broken
-by a draw that the caller gives.
+Functions of window and map; apart from the cache of `distances`, only `sweep` changes the memory,
+and only its heading. Ties are broken by a draw that the caller passes.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from waggle.substrates.swarmbench.agent.memory import Memory
 from waggle.substrates.swarmbench.sim.config import MOVE_NAMES, STEP, Cell
 
 _MARGIN = 2
-"""How far beyond everything known a path may lead."""
+"""Number of cells beyond the known area that a path may lead."""
 _HEADINGS: tuple[Cell, ...] = tuple(
     (i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0)
 )
 
 
 def approach(window: Sequence[str], offset: Cell, draw: int) -> str:
-    """Step towards a far cell along the longer axis, around what stands in the way."""
+    """Step towards a far cell along the longer axis, or the other axis if that is blocked."""
     i, j = offset
     moves = []
     if i:
@@ -37,7 +37,7 @@ def approach(window: Sequence[str], offset: Cell, draw: int) -> str:
 
 
 def sweep(memory: Memory, window: Sequence[str], draw: int) -> str:
-    """Keep a heading until a wall comes into the window ahead or a jam stops it, then draw one."""
+    """Keep a heading until a wall comes into sight ahead or a jam stops it, then draw a new one."""
     heading = memory.heading
     jammed = memory.blocked > 0 or (heading is not None and _jammed(window, heading))
     if heading is None or jammed or _faces_wall(window, heading):
@@ -55,13 +55,13 @@ def sweep(memory: Memory, window: Sequence[str], draw: int) -> str:
 
 
 def _faces_wall(window: Sequence[str], heading: Cell) -> bool:
-    """Whether the window already shows terrain two cells ahead on an axis of the heading."""
+    """Return whether the window shows terrain two cells ahead on an axis of the heading."""
     ahead = [(2 * heading[0], 0), (0, 2 * heading[1])]
     return any(at(window, offset) in BLOCKED for offset in ahead if offset != (0, 0))
 
 
 def _jammed(window: Sequence[str], heading: Cell) -> bool:
-    """Whether another agent stands in every first step of a heading."""
+    """Return whether every first step of a heading is blocked, for instance by another agent."""
     steps = [(heading[0], 0), (0, heading[1])]
     return all(at(window, step) != "." for step in steps if step != (0, 0))
 
@@ -80,7 +80,7 @@ def first_step(
         is_free: whether a cell can be entered; a goal must be free, too.
         is_goal: whether a cell is a goal; the start is never tested.
         names: the moves in the order in which they are tried.
-        limit: the search stops once it has reached so many cells.
+        limit: the search stops once it has reached this many cells.
     """
     ring: list[tuple[Cell, str]] = [(start, "")]
     reached = {start}
@@ -100,10 +100,10 @@ def first_step(
 
 
 def distances(memory: Memory, goal: Cell) -> dict[Cell, int]:
-    """Return the walking distance to the goal from every cell around, unknown cells free.
+    """Return the walking distance to the goal from every cell around; unknown cells are free.
 
     The goal itself may be solid (food, nest): it is reached by standing next to it. The search
-    stops once the agent's own surroundings are settled; the result is kept until the map changes.
+    stops once the agent's surroundings are covered; the result is cached until the map changes.
     """
     key = (goal, len(memory.solid))
     if memory.distance_key == key and memory.here in memory.distance_map:
@@ -164,9 +164,9 @@ def step_to(memory: Memory, goal: Cell, crowd: frozenset[Cell], draw: int) -> st
 
 
 def frontier(memory: Memory, draw: int) -> Cell | None:
-    """Return the nearest cell not yet seen that can be walked to over seen cells, or None.
+    """Return the nearest unseen cell that can be reached over seen cells, or None.
 
-    Among the nearest the one most in line with the present heading is taken, then by draw.
+    Ties go to the cell most in line with the current heading, then by draw.
     """
     known, solid = memory.known, memory.solid
     heading = memory.heading or (0, 0)

@@ -2,5 +2,5 @@
 
 Reading order: `config` (tasks, actions, sizes), `levels` (generation from a seed), `physics`
 (pushing), `rules` (the five tasks and their scores), `world` (one running episode). Recorded
-episodes are replayed by `conformance` of a checkout.
+episodes are replayed by `conformance` in a source checkout.
 """

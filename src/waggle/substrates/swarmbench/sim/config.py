@@ -1,6 +1,6 @@
 """Tasks, actions, errors and the configuration of one grid world (spec sections 1 and 5).
 
-Invariant: a `WorldConfig` that exists is within bounds, so later code does not check sizes again.
+Invariant: every `WorldConfig` is checked on construction, so later code does not check sizes again.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ MAX_ROUNDS = 100_000
 
 
 class LevelError(ConfigError):
-    """A map without room for its agents or the next prey; the release loops for ever there."""
+    """Raised when a map has no room for its agents or the next prey; the release loops for ever."""
 
 
 class StateError(RecordError):
-    """A stored state or test vector that does not follow the schema."""
+    """Raised when a stored state or test vector does not follow the schema."""
 
 
 class Action(IntEnum):
@@ -48,9 +48,9 @@ MOVES: tuple[Cell, ...] = ((-1, 0), (1, 0), (0, -1), (0, 1))
 MOVE_NAMES = ("UP", "DOWN", "LEFT", "RIGHT")
 STEP: dict[str, Cell] = dict(zip(MOVE_NAMES, MOVES, strict=True))
 ACTION_NAMES = (*MOVE_NAMES, "STAY")
-"""What every task lets an agent do, in the official order."""
+"""The actions that every task allows, in the official order."""
 LETTERS = {"U": 0, "D": 1, "L": 2, "R": 3, "S": 4, "X": 5, "-": 4}
-"""Action letters of the stored vectors; no move word acts like STAY."""
+"""Action letters of the stored vectors; `-` means no move word and acts like STAY."""
 
 
 class WorldConfig(msgspec.Struct, frozen=True):

@@ -42,7 +42,7 @@ class Level(msgspec.Struct, frozen=True):
     terrain: list[str]
     agents: list[Cell]
     rng: random.Random
-    """Positioned right after level generation; only Pursuit draws from it later."""
+    """The generator's state right after level generation; only Pursuit draws from it later."""
     prey: Prey | None = None
     box: Box | None = None
     lit: list[bool] = []
@@ -152,7 +152,7 @@ def _foraging(config: WorldConfig, rng: random.Random, canvas: _Canvas) -> Level
 
 
 def _wall_span(order: int, side: int) -> range:
-    """Indices an inner wall covers: first, third, ... from the start, the others to the end."""
+    """Return the indices of an inner wall: first, third, ... from the start, others to the end."""
     return range(side // 3, side) if order % 2 else range(side - -(-side // 3) + 1)
 
 

@@ -1,4 +1,4 @@
-"""Push physics: which bodies move in one directional pass (spec section 6), in closed form.
+"""Push physics: the bodies that move in one directional pass (spec section 6), in closed form.
 
 With `s = force - mass` per body and prefix sums `P` over a queue from front to rear, the part that
 moves is the longest front part whose every sum taken from its rear is >= 0: it ends at the last
@@ -102,7 +102,7 @@ class Physics:
     ) -> tuple[list[int], int, int]:
         """Collect the queue that ends at `front`; return it, how many move, and their surplus.
 
-        Bodies already resolved in this pass end the queue: they belong to one behind a gap.
+        Bodies already resolved in this pass end the queue: they belong to a queue behind a gap.
         """
         cells = self.cells
         queue: list[int] = []
@@ -120,7 +120,7 @@ class Physics:
             c -= step
 
     def _shift(self, movers: Sequence[int], step: int) -> None:
-        """Move bodies one cell; they are given front to rear."""
+        """Move bodies by one cell; `movers` lists them front to rear."""
         cells, pos, inside = self.cells, self.pos, self.inside
         for body in movers:
             c = pos[body]
@@ -161,7 +161,7 @@ class Physics:
     def _ahead_of_box(self, step: int, strength: list[int]) -> tuple[list[int], int]:
         """Return the bodies in front of the box (front to rear per lane) and the force they lack.
 
-        The need is -1 where terrain stops the box or a queue in front of it.
+        The force is -1 if terrain stops the box or a queue in front of it.
         """
         cells = self.cells
         ahead: list[int] = []

@@ -1,8 +1,8 @@
-"""The five tasks: what happens after the physics, and what is scored (spec section 7).
+"""The five tasks: their rules after the physics of a round, and their scores (spec section 7).
 
 Each task owns its state and its score; the world owns the bodies. Invariant: `update` runs once per
 round on the positions after the move, in id order, before the round is counted. Pursuit draws from
-the level's own generator in the official order, so a seeded episode replays through every respawn.
+the level's own generator in the official order, so a seeded episode replays every respawn exactly.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _STEPS: tuple[Cell, ...] = ((0, 1), (0, -1), (1, 0), (-1, 0))
 
 
 class Rules:
-    """What the world asks of a task."""
+    """The interface of a task to the world."""
 
     score: float
     done = False
@@ -39,7 +39,7 @@ class Rules:
         raise NotImplementedError
 
     def dimmed(self, agent: int) -> bool:
-        """Whether the agent's symbol is `a` (light off, empty-handed) instead of `A`."""
+        """Return whether the agent's symbol is `a` (light off, empty-handed) instead of `A`."""
         return False
 
 
@@ -51,7 +51,7 @@ class Synchronization(Rules):
         self.last_unison = level.last_unison
         self.score = level.score
         self.swung = 0.0
-        """How far the lights have swung together: a round in which all go on or off counts 1."""
+        """Accumulated net switching: a round in which all lights go on or all go off counts 1."""
 
     def update(self, actions: Sequence[int], round: int) -> None:
         """Flip the switched lights, then look for a unison that differs from the last one."""
@@ -71,7 +71,7 @@ class Synchronization(Rules):
         return {"lights": [int(on) for on in self.lights], "last_unison": self.last_unison}
 
     def dimmed(self, agent: int) -> bool:
-        """Whether the light is off."""
+        """Return whether the light is off."""
         return not self.lights[agent]
 
 
@@ -82,7 +82,7 @@ class Foraging(Rules):
         self.carrying = list(level.lit)
         self.score = level.score
         self.brought = [0] * len(self.carrying)
-        """Pieces that every agent has brought home."""
+        """Number of pieces that each agent has brought home."""
         self._config = config
         self._physics = physics
         self.place(level.terrain)
@@ -121,11 +121,11 @@ class Foraging(Rules):
                 carrying[agent] = False
 
     def state(self) -> dict[str, object]:
-        """Return who carries food."""
+        """Return which agents carry food."""
         return {"carrying": [int(carries) for carries in self.carrying]}
 
     def dimmed(self, agent: int) -> bool:
-        """Whether the agent is empty-handed."""
+        """Return whether the agent is empty-handed."""
         return not self.carrying[agent]
 
 
@@ -153,7 +153,7 @@ class Transport(Rules):
         return min(i for i, _ in cells), min(j for _, j in cells)
 
     def state(self) -> dict[str, object]:
-        """Return where the box is."""
+        """Return the position of the box."""
         return {"box_pos": list(self.box_pos())}
 
 
@@ -183,7 +183,7 @@ class Pursuit(Rules):
 
     @property
     def prey(self) -> Cell:
-        """Where the prey is."""
+        """The cell of the prey."""
         return self._physics.cell(self._here())
 
     @property
@@ -195,7 +195,7 @@ class Pursuit(Rules):
         return self._cell if self._body is None else self._physics.pos[self._body]
 
     def place(self, cell: Cell) -> None:
-        """Teleport the prey to an empty cell; it stays as pushable as it was."""
+        """Teleport the prey to an empty cell; keep whether it can be pushed."""
         c = self._physics.index(cell)
         code = self._physics.cells[self._here()]
         self._physics.cells[self._here()] = FREE
@@ -276,7 +276,7 @@ class Pursuit(Rules):
         return best
 
     def state(self) -> dict[str, object]:
-        """Return where the prey is and whether it is immovable."""
+        """Return the cell of the prey and whether it is immovable."""
         return {"prey": list(self.prey), "prey_static": self.static}
 
 
@@ -317,14 +317,14 @@ class Flocking(Rules):
         self.done = self.distance == 0
 
     def update(self, actions: Sequence[int], round: int) -> None:
-        """Measure the flock; the task is done when it is in shape."""
+        """Measure the flock's distance from the outline; the task is done at distance 0."""
         cell = self._physics.cell
         self.distance = self._measure([cell(c) for c in self._physics.pos[: self._n]])
         self.score = max(self.score, self.initial_distance - self.distance)
         self.done = self.done or self.distance == 0
 
     def state(self) -> dict[str, object]:
-        """Return the distance at reset and now."""
+        """Return the initial and the current distance."""
         return {"initial_distance": self.initial_distance, "distance": self.distance}
 
 
@@ -367,7 +367,7 @@ class FlockDistance:
                 best = cost
 
     def _axis(self, points: _Ints, axis: int) -> tuple[_Ints, _Ints]:
-        """Return the shifts along one axis that could touch an agent, and each one's bound."""
+        """Return the shifts along one axis that could touch an agent, and the bound of each."""
         target = self._sorted[:, axis]
         shifts = np.arange(points[0] - target[-1], points[-1] - target[0] + 1)
         return shifts, _line_matching(points, target, shifts)
@@ -378,7 +378,7 @@ class FlockDistance:
         costs = rows + np.abs(points[:, None, 1] - (self.target[None, :, 1] + dx))
         if costs.min() > 0:
             return None
-        from scipy.optimize import linear_sum_assignment  # half a second, for flocking alone
+        from scipy.optimize import linear_sum_assignment  # half a second to import; Flocking only
 
         picked = linear_sum_assignment(costs)
         return int(costs[picked].sum())

@@ -1,7 +1,7 @@
-"""The grid world of one episode: bodies, rounds, the grid that is drawn of them (spec 5 to 9).
+"""The grid world of one episode: bodies, rounds and the symbol grid (spec 5 to 9).
 
-A world is built from a seed (`from_seed`) or from any level. What agents of the official release
-observe is in `conformance` of a checkout.
+A world is built from a seed (`from_seed`) or from any level. The observations of the official
+release's agents are in `conformance` of a source checkout.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class GridWorld:
 
     @property
     def finished(self) -> bool:
-        """Whether the episode is over: the task says done, or the rounds are used up."""
+        """Whether the episode is over: the task is done, or the rounds are used up."""
         return self.rules.done or self.round >= self.config.max_round
 
     @property
@@ -81,7 +81,7 @@ class GridWorld:
         self.round += 1
 
     def relocate_prey(self, cell: Cell) -> None:
-        """Teleport the prey to an empty cell between two rounds; it stays as pushable as it was.
+        """Teleport the prey to an empty cell between two rounds; keep whether it can be pushed.
 
         Raises:
             StateError: if there is no prey or the cell is not an empty cell of the map.
@@ -112,7 +112,7 @@ class GridWorld:
         self.rules.place(self.terrain)
 
     def is_empty(self, cell: Cell) -> bool:
-        """Whether a cell of the map holds nothing."""
+        """Return whether a cell of the map holds nothing."""
         i, j = cell
         if not (0 <= i < self.config.height and 0 <= j < self.config.width):
             return False

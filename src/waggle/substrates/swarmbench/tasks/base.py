@@ -1,10 +1,10 @@
-"""What a task adds to an episode: a private plan, evidence, facts, reports, a way to a claim.
+"""The task's part of an episode: a private plan, evidence, facts, reports, a way to a claim.
 
-Four methods decide what communication can do, and nothing else does. `facts` is what a view shows
-of the claims a node knows; `payload` sends along the shown bearing and age of the written claim,
-and no more; `receive` keeps the place that these bins stand for, and the next view shows it in the
-same bins; `walk` is one step towards a claim that the law named or holds. Invariant: `look` alone
-changes memories from windows, `receive` alone from messages.
+Only four methods determine what communication can do. `facts` returns what a view shows of the
+claims a node knows; `payload` sends only the shown bearing and age of the written claim; `receive`
+stores the place that these bins stand for, and the next view shows it in the same bins; `walk`
+returns one step towards a claim that the law named or holds. Invariant: only `look` changes
+memories from windows, and only `receive` from messages.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from waggle.substrates.swarmbench.scene import Scene
 from waggle.substrates.swarmbench.sim.config import ACTION_NAMES, Cell
 
 MOST_AGE = 9
-"""Ages in rounds are shown, and travel, up to this."""
+"""Largest age, in rounds, that is shown or sent."""
 
 
 class Plan(NamedTuple):
-    """A private movement proposal, and whether it follows a route of the agent's own."""
+    """A private movement proposal, and whether it follows the agent's own route."""
 
     move: str
     route: bool
 
 
 class Report(NamedTuple):
-    """What travels with a write: the place of its claim as the writer's view shows it."""
+    """The payload of a write: the place of its claim as the writer's view shows it."""
 
     place: Bearing
     age: int
@@ -44,7 +44,7 @@ class Behaviour:
     """The task-specific half of an episode; the defaults suit a task whose claims have no place."""
 
     goal: ClassVar[str] = ""
-    """What the task asks, as every node reads it: no population, sizes or scores."""
+    """The goal of the task as every node reads it: no population, sizes or scores."""
     actions: ClassVar[tuple[str, ...]] = ACTION_NAMES
     places: ClassVar[bool] = True
     """Whether claims have places, so that a law can follow one."""
@@ -55,7 +55,7 @@ class Behaviour:
         self.scene = scene
 
     def look(self, node: int) -> Plan:
-        """Take the present window into private memory and plan the private move."""
+        """Update private memory from the current window and plan the private move."""
         raise NotImplementedError
 
     def observation(self, node: int) -> Mapping[str, Json]:
@@ -75,27 +75,27 @@ class Behaviour:
         return {}
 
     def content(self, write: Write) -> Hashable:
-        """Return what tells two writes of one claim to one receiver apart, or None."""
+        """Return what distinguishes two writes of one claim to one receiver, or None."""
         return None
 
     def payload(self, write: Write) -> Report | None:
-        """Return what travels with a write: nothing, unless the claim has a place."""
+        """Return the payload of a write, or None if its claim has no place."""
         return None
 
     def receive(self, write: Write, payload: object) -> Write:
-        """Take a delivered write into private memory; point its direction from the reader."""
+        """Store a delivered write in private memory; set its direction as seen by the reader."""
         return write
 
     def walk(self, node: int, claim: str) -> str | None:
-        """Return one step towards a claim, or None where the view shows no place of it."""
+        """Return one step towards a claim, or None if the view shows no place of it."""
         return None
 
     def shock(self, round: int, committed: Mapping[int, str]) -> Shock | None:
-        """Inject late counterevidence if it is due; Pursuit and Foraging have some."""
+        """Inject late counterevidence if it is due; only Pursuit and Foraging have any."""
         return None
 
     def standing(self, node: int) -> float | None:
-        """Return how far a node has come, for learning from outcomes; None if it has no such."""
+        """Return a node's progress, for learning from outcomes, or None if it is not measured."""
         return None
 
     def report(self, node: int, cell: Cell, age: int = 0) -> Report:
@@ -104,9 +104,9 @@ class Behaviour:
         return Report(place, min(max(age, 0), MOST_AGE))
 
     def place_of(self, write: Write, report: Report) -> Cell:
-        """Return where a report puts its claim, in the reader's frame.
+        """Return the reported place of a claim, in the reader's frame.
 
-        Bins count from the writer, who stands in the reader's window.
+        Bins count from the writer, which stands in the reader's window.
         """
         scene = self.scene
         writer = sub(scene.cells[write.sender], scene.cells[write.receiver])
@@ -115,10 +115,10 @@ class Behaviour:
 
 
 class Landmark(Behaviour):
-    """What Flocking and Transport share: one landmark, and one claim that it is known.
+    """The common part of Flocking and Transport: one landmark, and one claim that it is known.
 
-    The landmark is the middle of the map or the plugged exit. Invariant: what was heard is kept
-    apart from what was found, so the private proposal never depends on it.
+    The landmark is the middle of the map or the plugged exit. Invariant: a reported place is stored
+    apart from the place that the node found, so the private proposal never depends on a report.
     """
 
     kind = ""
@@ -127,19 +127,19 @@ class Landmark(Behaviour):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self.heard: list[Cell | None] = [None] * len(scene.keys)
-        """Where every node was told that the landmark is, in its own frame."""
+        """The reported place of the landmark by node, in the node's own frame."""
 
     def found(self, node: int) -> Cell | None:
         """Return the landmark as the node found it, in its own frame, or None."""
         raise NotImplementedError
 
     def known(self, node: int) -> Cell | None:
-        """Return the landmark as found, else as heard."""
+        """Return the landmark as found, else as reported, else None."""
         cell = self.found(node)
         return self.heard[node] if cell is None else cell
 
     def evidence(self, node: int, local: Local) -> tuple[Evidence, ...]:
-        """Return the landmark if the node found it; nothing can contradict it."""
+        """Return evidence of the landmark if the node found it; nothing can contradict it."""
         cell = self.found(node)
         if cell is None:
             return ()
@@ -158,12 +158,12 @@ class Landmark(Behaviour):
         return {self.kind: {"kind": self.kind, "source": source, **place._asdict()}}
 
     def payload(self, write: Write) -> Report | None:
-        """Return where the writer's view shows the landmark."""
+        """Return the place at which the writer's view shows the landmark."""
         cell = self.known(write.sender)
         return None if cell is None else self.report(write.sender, cell)
 
     def receive(self, write: Write, payload: object) -> Write:
-        """Keep the nearest place reported, which has the finest bins; point where this one says."""
+        """Keep the nearest reported place, which has the finest bins; point to the one received."""
         if not isinstance(payload, Report):
             return write
         node, here = write.receiver, self.scene.memories[write.receiver].here

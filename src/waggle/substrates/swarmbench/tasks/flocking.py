@@ -1,10 +1,10 @@
 """Flocking: learn the walls, then close in as one contracting outline.
 
-Nobody knows how many agents there are, so nobody knows how large the outline has to be. Every agent
-walks clockwise along the walls until it has seen three of them, which give all agents one frame
-(maps are square). Then it takes a place on an outline around the middle of the map that contracts
-with the rounds, and so passes through the size at which everyone has a place. Where an agent has
-met many others two walls are enough: a crowd needs an outline so large that its far sides do not
+Agents do not know how many they are, nor how large the outline has to be. Every agent walks
+clockwise along the walls until it has seen three of them, which give all agents one frame (maps are
+square). Then it takes a place on an outline around the middle of the map that contracts over the
+rounds, and so passes through the size at which every agent has a place. For an agent that has met
+many others two walls are enough: a crowd needs an outline so large that its far sides do not
 matter. The landmark that agents report is the middle of the map, known once the walls are.
 """
 
@@ -31,19 +31,19 @@ Walls = Mapping[str, int]
 INSET = 7
 """Cells by which the first outline is smaller than the map, both sides together."""
 GATHERED = 67
-"""Rounds for which the first outline stands; agents gather on it and spread."""
+"""Rounds for which the first outline is kept; agents gather on it and spread out."""
 ROUNDS_PER_STEP = (5, 2)
-"""Rounds and steps of contraction after that; a step takes one cell off the side."""
+"""The contraction after that: (rounds, steps in them); a step shortens the side by one cell."""
 SURVEY, CROWDED_SURVEY = 66, 15
-"""Rounds after which two walls must do, and the same where many agents were met."""
+"""Rounds after which two walls must suffice: in general, and after meeting many agents."""
 CROWD = (9, 5)
-"""Agents in sight and rounds: a higher mean is a crowd."""
+"""(Agents in sight, rounds): an agent that has met more per round is in a crowd."""
 PATROL = 2
-"""Distance from the walls at which they are followed."""
+"""Distance from the walls at which agents follow them."""
 _FAR = 1000
-"""Where a wall is taken to be that was not seen yet."""
+"""Assumed row or column, up to its sign, of a wall that was not seen yet."""
 _SIGHT = 4
-"""Cells of the outline that can be in sight to one side."""
+"""Maximum number of cells of the outline in sight to one side."""
 
 
 class FlockingBehaviour(Landmark):
@@ -55,19 +55,19 @@ class FlockingBehaviour(Landmark):
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self.walls: list[dict[str, int]] = [{} for _ in scene.keys]
-        """Walls every node has seen, in its own frame."""
+        """The walls that each node has seen, in its own frame."""
         self.met = [0] * len(scene.keys)
-        """Agents every node has had in sight, summed over its rounds."""
+        """Number of agents in each node's sight, summed over its rounds."""
 
     def look(self, node: int) -> Plan:
-        """Note walls and how many agents are in sight; work on the outline."""
+        """Record walls and the number of agents in sight; plan the move."""
         window, memory = self.scene.windows[node], self.scene.memories[node]
         self.walls[node].update(walls(window, memory.here))
         self.met[node] += len(find(window, "A"))
         return Plan(self._move(node, self.walls[node]), False)
 
     def _move(self, node: int, known: Walls) -> str:
-        """Return the move of an agent that knows some walls."""
+        """Return the node's move, given the walls that it knows."""
         scene, lines = self.scene, complete(known)
         memory, window, draw = scene.memories[node], scene.windows[node], scene.draw(node)
         here, clock = memory.here, memory.clock
@@ -100,13 +100,13 @@ class Outline(NamedTuple):
     right: int
 
     def has(self, cell: Cell) -> bool:
-        """Whether a cell belongs to the outline."""
+        """Return whether a cell belongs to the outline."""
         i, j = cell
         within = self.top <= i <= self.bottom and self.left <= j <= self.right
         return within and (i in (self.top, self.bottom) or j in (self.left, self.right))
 
     def clockwise(self, cell: Cell) -> Cell:
-        """Return the step that leads on from a cell of the outline."""
+        """Return the clockwise step from a cell of the outline."""
         i, j = cell
         if i == self.top and j < self.right:
             return (0, 1)
@@ -117,7 +117,7 @@ class Outline(NamedTuple):
         return (-1, 0)
 
     def counter(self, cell: Cell) -> Cell:
-        """Return the step that leads back from a cell of the outline."""
+        """Return the counterclockwise step from a cell of the outline."""
         i, j = cell
         if i == self.top and j > self.left:
             return (0, -1)
@@ -158,16 +158,16 @@ def outline(walls: Mapping[str, int], near: int, far: int) -> Outline:
 
 
 def inset(clock: int) -> tuple[int, int]:
-    """Return by how much the outline is inset in a round; see `outline`."""
+    """Return the insets `near` and `far` of the outline in a round; see `outline`."""
     rounds, steps = ROUNDS_PER_STEP
     both = INSET + max(0, clock - GATHERED) * steps // rounds
     return (both + 1) // 2, both // 2
 
 
 def _hold(shape: Outline, here: Cell, window: Sequence[str], drifting: bool) -> str:
-    """Keep the place, but even out the gaps to both sides.
+    """Keep the place, but even out the gaps on both sides.
 
-    Before the outline contracts, the first of a queue moves on clockwise, so that a gap travels
+    Before the outline contracts, the first agent of a queue moves on clockwise, so that gaps move
     towards the agents that walk around the outline in search of one.
     """
     ahead, behind = (_free(shape, here, window, forward) for forward in (True, False))
@@ -187,7 +187,7 @@ def _free(shape: Outline, here: Cell, window: Sequence[str], forward: bool) -> i
 
 
 def _join(shape: Outline, here: Cell, window: Sequence[str], draw: int) -> str:
-    """Take the nearest gap in sight that nobody is nearer to, else walk on around the outline."""
+    """Step to the nearest gap in sight with no other agent nearer, else walk on around."""
     others = [o for o in find(window, "A") if not shape.has(add(here, o))]
     gaps = [o for o in find(window, ".") if shape.has(add(here, o))]
     mine = [gap for gap in gaps if all(manhattan(o, gap) >= manhattan(gap) for o in others)]
@@ -203,7 +203,7 @@ def _join(shape: Outline, here: Cell, window: Sequence[str], draw: int) -> str:
 
 
 def _around(shape: Outline, here: Cell, window: Sequence[str], draw: int) -> str:
-    """Step clockwise around an outline, on it or outside; from within, to its nearest side."""
+    """Step clockwise around an outline if on it or outside, else to its nearest side."""
     i, j = here
     top, left, bottom, right = shape
     if i <= top and j < right + (i < top):
@@ -226,7 +226,7 @@ def _around(shape: Outline, here: Cell, window: Sequence[str], draw: int) -> str
 
 
 def _pass(window: Sequence[str], name: str, draw: int) -> str:
-    """Step on, behind an agent that walks ahead; now and then go around one in the way."""
+    """Step in a direction, also behind another agent; sometimes go around one in the way."""
     i, j = STEP[name]
     if at(window, (i, j)) != "." and draw >> 8 & 3 == 0:
         beside = [n for n in MOVE_NAMES if STEP[n] in ((j, i), (-j, -i))]

@@ -1,10 +1,10 @@
-"""Foraging: fetch from the food, bring to the nest, along one winding path between inner walls.
+"""Foraging: carry food to the nest, along one winding path between inner walls.
 
-Food and nest stay where they are, at the two ends of the path. The agent walks to the site it wants
+Food and nest stay in place, at the two ends of the path. The agent walks to the site it wants
 (food when empty-handed, nest when carrying) if it knows the place. If it knows only the other site,
-the wanted one lies at the other end of the path; if it knows neither, it follows the path in the
-direction of its draw. A report of a site is its place, sent once to each contact; the novelty of
-evidence says whether some contact has not received it yet.
+the wanted one lies at the other end of the path; if it knows neither, it follows the path in a
+drawn direction. A report of a site is its place, sent once to each contact; the novelty of evidence
+shows whether some contact has not received it yet.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ RELOCATION = ShockRule("food", ((20, Fraction(1, 4)), (50, Fraction(0))))
 _ONCOMING = {"food": "A", "nest": "a"}
 """Kind of site wanted -> the symbol of agents that come back from it."""
 _CROWDED = 7
-"""Agents in sight from which on one stays back until the site is in sight."""
+"""Number of agents in sight at which an agent stays back until the site is in sight."""
 _PATIENCE = 1
-"""Rounds without a step after which one who wants in lets others out."""
+"""Rounds without a step after which an agent on its way in lets others out."""
 
 
 class ForagingBehaviour(Sites):
@@ -53,18 +53,18 @@ class ForagingBehaviour(Sites):
         self.lanes = [Lanes(scene.lasting_draw(k)) for k in range(len(scene.keys))]
 
     def plan(self, node: int) -> Plan:
-        """Forage by what the node itself saw."""
+        """Plan the move from what the node itself saw."""
         memory = self.scene.memories[node]
         self.lanes[node].note(self.scene.windows[node], memory.here)
         kind = self.wants(node)
         return Plan(self._move(node, memory.seen, kind), kind in memory.seen)
 
     def step_towards(self, node: int, site: Site) -> str | None:
-        """Walk to a site; what the node saw itself of the other one helps on the way."""
+        """Return one step towards a site, also using what the node itself saw of the other one."""
         return self._move(node, {**self.scene.memories[node].seen, site.kind: site}, site.kind)
 
     def _move(self, node: int, sites: Mapping[str, Site], kind: str) -> str:
-        """Return the move of a forager that knows some sites and makes for one kind."""
+        """Return the move towards one kind of site, given the known sites."""
         memory, lanes, window = (
             self.scene.memories[node],
             self.lanes[node],
@@ -102,7 +102,7 @@ class ForagingBehaviour(Sites):
         return i - (terrain[i - 1][j] == symbol), j - (terrain[i][j - 1] == symbol)
 
     def carrying(self, node: int) -> bool:
-        """Whether the node carries food."""
+        """Return whether the node carries food."""
         rules = self.scene.world.rules
         assert isinstance(rules, Foraging)
         return rules.carrying[self.scene.keys[node]]
@@ -112,7 +112,7 @@ class ForagingBehaviour(Sites):
         return "nest" if self.carrying(node) else "food"
 
     def standing(self, node: int) -> float:
-        """Return the pieces that the node has brought home, with its way to the next one."""
+        """Return the pieces that the node has brought home, plus its progress with the next."""
         rules = self.scene.world.rules
         assert isinstance(rules, Foraging)
         ways, between = _ways(tuple(self.scene.world.terrain))
@@ -125,7 +125,7 @@ class ForagingBehaviour(Sites):
         return {"carrying": self.carrying(node)}
 
     def _seen_row(self, node: int, site: Site) -> Evidence:
-        """Return evidence of a site; it is news while some contact has not received it."""
+        """Return evidence of a site; it is novel while some contact has not received it."""
         memory = self.scene.memories[node]
         sent = memory.sent_to.get(site.claim, set())
         new = any(contact not in sent for contact in self.scene.neighbours(node))
@@ -164,14 +164,14 @@ class ForagingBehaviour(Sites):
 
 @lru_cache(64)
 def _ways(terrain: tuple[str, ...]) -> tuple[Mapping[str, Mapping[Cell, int]], int]:
-    """Return the steps from every cell to each site, and those from one site to the other."""
+    """Return the number of steps from every cell to each site, and from site to site."""
     ways = {"food": _steps(terrain, FOOD), "nest": _steps(terrain, NEST)}
     beside = [cell for cell, steps in ways["food"].items() if steps == 0]
     return ways, max(1, min(ways["nest"].get(cell, 1 << 30) for cell in beside))
 
 
 def _steps(terrain: tuple[str, ...], symbol: str) -> Mapping[Cell, int]:
-    """Return the steps from every empty cell to one beside a symbol."""
+    """Return the number of steps from every empty cell to the nearest one beside a symbol."""
     empty = {(i, j) for i, row in enumerate(terrain) for j, s in enumerate(row) if s == EMPTY}
     ring = {
         (i + a, j + b)
@@ -190,7 +190,7 @@ def _steps(terrain: tuple[str, ...], symbol: str) -> Mapping[Cell, int]:
 
 
 def _is_near(memory: Memory, lanes: Lanes, site: Site) -> bool:
-    """Whether a site can be walked to straight: no wall between, or no inner wall known at all."""
+    """Return whether a site can be reached directly: no wall between, or no inner wall known."""
     axis = lanes.axis
     if axis is None:
         return True
@@ -202,7 +202,7 @@ def _is_near(memory: Memory, lanes: Lanes, site: Site) -> bool:
 
 
 def _side(memory: Memory, lanes: Lanes, kind: str, sites: Mapping[str, Site]) -> int | None:
-    """Return the side across the walls to make for, or None."""
+    """Return the side across the walls to head for, or None."""
     if kind in sites:
         return 1 if sites[kind].cell[lanes.along] > memory.here[lanes.along] else -1
     for site in sites.values():
@@ -211,7 +211,7 @@ def _side(memory: Memory, lanes: Lanes, kind: str, sites: Mapping[str, Site]) ->
 
 
 def _explore(memory: Memory, window: list[str], crowd: frozenset[Cell], draw: int) -> str:
-    """Walk to the nearest unseen cell, in line with the heading where there is a choice."""
+    """Return a step to the nearest unseen cell; ties prefer the current heading."""
     goal = frontier(memory, draw)
     if goal is not None:
         step = step_to(memory, goal, crowd, draw)

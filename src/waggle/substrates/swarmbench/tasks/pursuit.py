@@ -1,10 +1,11 @@
 """Pursuit: hunt one moving target whose reported places are soon forgotten.
 
-The private plan closes in on a prey in sight, chases one just lost, and else sweeps the map. Agents
-around one prey share its frame, so they agree on who takes which side without a message. The claim
-names the block the prey is in and which prey it is, so a captured or relocated prey is another
-claim. A prey that moved within its block is news. A prey that slipped out of sight is not yet
-refuted: only after a refresh period without a newer report does an empty place count against it.
+The private plan closes in on a prey in sight, chases one just lost, and otherwise sweeps the map.
+Agents around one prey share its frame, so they agree on their sides without a message. The claim
+names the block the prey is in and which prey it is, so the next or a relocated prey gets a new
+claim. A prey that moved within its block counts as new content. A prey that slipped out of sight
+is not refuted at once: an empty place counts against it only after a refresh period without a
+newer report.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ from waggle.substrates.swarmbench.tasks.sites import BLOCK, ShockRule, Sites
 CHASE = 6
 """Rounds for which a prey that went out of sight is still chased."""
 LEAD = 3
-"""Cells by which a prey is guessed to have fled."""
+"""Number of cells that a lost prey is assumed to have fled."""
 SEERS = 5
 """Nodes in whose windows a relocated prey must be; chosen on development seeds (lab/LOG.md)."""
 RELOCATION = ShockRule("prey", ((20, Fraction(1, 2)), (60, Fraction(1, 4)), (75, Fraction(0))))
 """Commitments to a prey come and go with it, so the relocation waits for half of the nodes, from
-round 60 on for a quarter, from round 75 on for nobody. The refuted claims should dominate also
-where commitments cannot be undone, or late commitments of others would pass for recovery."""
+round 60 on for a quarter, from round 75 on for none. The refuted claims should dominate even where
+commitments cannot be undone; otherwise late commitments of others would count as recovery."""
 
 
 class PursuitBehaviour(Sites):
@@ -61,7 +62,7 @@ class PursuitBehaviour(Sites):
         self._named: set[str] = set()
 
     def claim(self, kind: str, cell: Cell) -> str:
-        """Name the block the prey is in, and which prey it is."""
+        """Return the claim, which names the block the prey is in and which prey it is."""
         captures = int(self.scene.world.score) + self.incarnation
         claim = f"{kind}:{cell[0] // BLOCK},{cell[1] // BLOCK}:{captures}"
         self._named.add(claim)
@@ -82,7 +83,7 @@ class PursuitBehaviour(Sites):
         return Plan(sweep(memory, window, draw), False)
 
     def lost(self, memory: Memory, site: Site) -> None:
-        """Guess that a prey last seen here fled straight on."""
+        """Assume that a prey last seen at the site fled straight on."""
         i, j = sub(site.cell, memory.here)
         fled = add(site.cell, (LEAD * sign(i), LEAD * sign(j)))
         memory.trail = Site(fled, memory.clock, site.claim)
@@ -98,7 +99,7 @@ class PursuitBehaviour(Sites):
         return "prey"
 
     def _seen_row(self, node: int, site: Site) -> Evidence:
-        """Return full support in sight, one bin less every fourth round out of sight."""
+        """Return evidence: full support in sight, one bin less every fourth round out of sight."""
         memory = self.scene.memories[node]
         age, direction = memory.age(site), octant(sub(site.cell, memory.here))
         support = max(0, MAX_BIN - (age + 3) // 4)
@@ -108,15 +109,15 @@ class PursuitBehaviour(Sites):
         return not any(symbol in row for row in window)
 
     def content(self, write: Write) -> Bearing | None:
-        """Return where the prey is said to be: a prey that moved is news."""
+        """Return the shown bearing of the prey, so that a prey that moved counts as new."""
         site = self._shown(self.scene.memories[write.sender]).get(write.claim)
         return None if site is None else self.report(write.sender, site.cell).place
 
     def shock(self, round: int, committed: Mapping[int, str]) -> Shock | None:
         """Relocate the prey once enough nodes are committed.
 
-        Every claim named so far is refuted. A claim named later is of the relocated prey or of its
-        successors, so it rests on what was seen after the relocation; no list can name them all.
+        Every claim named so far is refuted. A claim named later refers to the relocated prey or a
+        successor and rests on sightings after the relocation; such claims cannot be listed here.
         """
         if not RELOCATION.is_due(self.scene, round, committed) or not _relocate(self.scene):
             return None
@@ -126,7 +127,7 @@ class PursuitBehaviour(Sites):
 
 
 def surround(window: Sequence[str], prey: Cell) -> str:
-    """Step towards the side of the prey that falls to this agent; hold a side once on it."""
+    """Step towards the side of the prey assigned to this agent; stay once on a side."""
     sides = [add(prey, move) for move in MOVES]
     if (0, 0) in sides:
         return "STAY"
@@ -145,7 +146,7 @@ def surround(window: Sequence[str], prey: Cell) -> str:
 
 
 def _my_side(prey: Cell, sides: list[Cell], hunters: list[Cell]) -> Cell | None:
-    """Match hunters to open sides, nearest pair first, ties in the prey's frame; mine or None."""
+    """Return this agent's side, or None: pairs match nearest first, ties in the prey's frame."""
     pairs = sorted(
         (manhattan(side, hunter), sub(side, prey), sub(hunter, prey))
         for side in sides
@@ -167,8 +168,8 @@ def _my_side(prey: Cell, sides: list[Cell], hunters: list[Cell]) -> Cell | None:
 def _relocate(scene: Scene) -> bool:
     """Teleport the prey to the farthest empty cell in sight; ties: lowest row, then column.
 
-    In sight, so that the counterevidence is in native views when it is injected; where too few see
-    any empty cell, the farthest of all. Return whether there was a cell to go to.
+    The cell must be in sight so that native views show the counterevidence when it is injected; if
+    too few nodes see any empty cell, take the farthest of all. Return whether there was a cell.
     """
     world = scene.world
     assert isinstance(world.rules, Pursuit)

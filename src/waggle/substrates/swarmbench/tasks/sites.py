@@ -1,10 +1,10 @@
 """Pursuit and Foraging: evidence is a site, a claim is (kind, block of the map, incarnation).
 
-Two observers of one target share a claim, and a relocated target is another claim. A claim is
+Two observers of one target share a claim, and a relocated target gets a new claim. A claim is
 refuted by the agent's own window: the place it names is in sight without the target, or the target
-is in sight elsewhere. What travels with a write is the bearing and the age that the writer's view
-shows of the claim; the reader keeps the place these bins stand for, in its own frame. A reported
-place is coarse, so its emptiness counts against the claim only after a while.
+is in sight elsewhere. A write carries the bearing and the age that the writer's view shows of the
+claim; the reader stores the place these bins stand for, in its own frame. A reported place is
+coarse, so finding it empty counts against the claim only after a delay.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from waggle.substrates.swarmbench.sim.config import Cell
 from waggle.substrates.swarmbench.tasks.base import Behaviour, Plan, Report
 
 BLOCK = 6
-"""Side of the map blocks that tell claims apart."""
+"""Side of the map blocks that distinguish claims."""
 _SHOWN = 8
-"""Reported claims whose facts a view shows at most."""
+"""Maximum number of reported claims whose facts a view shows."""
 
 
 class ShockRule(NamedTuple):
-    """When late counterevidence is due: a share of the nodes is committed to a kind of site."""
+    """The rule for late counterevidence: a share of the nodes is committed to a kind of site."""
 
     kind: str
     shares: tuple[tuple[int, Fraction], ...]
-    """From which round on which share of the nodes must be committed."""
+    """Pairs of a round and the share of the nodes that must be committed from that round on."""
 
     def is_due(self, scene: Scene, round: int, committed: Mapping[int, str]) -> bool:
-        """Whether enough nodes hold a claim of the kind."""
+        """Return whether enough nodes hold a claim of the kind."""
         held = len(self.held(committed))
         return any(round >= at and held >= share * scene.world.n for at, share in self.shares)
 
@@ -51,34 +51,34 @@ class ShockRule(NamedTuple):
 
 
 class Sites(Behaviour):
-    """What Pursuit and Foraging share."""
+    """The common part of Pursuit and Foraging."""
 
     refresh: int | None = None
     symbols: Mapping[str, str] = {}
     """Kind of site -> its symbol."""
     certain_within = 2
-    """How near a reported place must be before its emptiness counts against the claim."""
+    """Distance within which a reported place that is empty counts against the claim."""
     doubt = 0
-    """Rounds for which a reported place without the target refutes nothing yet."""
+    """Rounds for which an empty reported place does not refute its claim yet."""
     forget_after: int | None = None
     """Rounds after which a reported site is forgotten; None: never."""
     refute_after = 0
-    """Rounds without a newer report after which a target missed in its place refutes the claim."""
+    """Rounds without a newer report after which a target missing from its place refutes a claim."""
     refute_until: int | None = None
-    """Rounds after which a miss is forgotten and refutes nothing any more; None: never."""
+    """Rounds after which a missing target stops refuting the claim; None: never."""
     accepts_denials = False
-    """Whether another agent's denial, newer than all the node knows, refutes the claim for it."""
+    """Whether another agent's denial refutes a claim if it is newer than all the node knows."""
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self.incarnation = 0
 
     def claim(self, kind: str, cell: Cell) -> str:
-        """Name the claim that a kind of site is in a cell's block of the map."""
+        """Return the claim that a kind of site is in a cell's block of the map."""
         return f"{kind}:{cell[0] // BLOCK},{cell[1] // BLOCK}:{self.incarnation}"
 
     def look(self, node: int) -> Plan:
-        """Note sites in sight, forget what the window refutes, then plan."""
+        """Store sites in sight, forget those that the window refutes, then plan."""
         memory, window = self.scene.memories[node], self.scene.windows[node]
         for kind, symbol in self.symbols.items():
             seen = find(window, symbol)
@@ -125,12 +125,12 @@ class Sites(Behaviour):
         return at(window, offset) != symbol
 
     def lost(self, memory: Memory, site: Site) -> None:
-        """Note that a target is no longer where it was seen or reported."""
+        """Handle a target that is missing from the place where it was seen."""
 
     def _is_stale(self, memory: Memory, site: Site) -> bool:
-        """Whether a reported site is too old, or was missed or denied after it was seen.
+        """Return whether a reported site is too old, or was missed or denied after it was seen.
 
-        A target seen in the round of the miss was seen elsewhere, so it is news.
+        A target seen in the round of the miss was seen elsewhere, so its report is not stale.
         """
         old = self.forget_after is not None and memory.age(site) > self.forget_after
         missed = memory.refuted.get(site.claim, -1) > site.round + 1
@@ -145,7 +145,7 @@ class Sites(Behaviour):
         raise NotImplementedError
 
     def evidence(self, node: int, local: Local) -> tuple[Evidence, ...]:
-        """Return sites that the node saw, and verified conflict against claims that reached it."""
+        """Return sites that the node saw, and verified conflict with claims that reached it."""
         memory = self.scene.memories[node]
         rows = [self._seen_row(node, site) for site in memory.seen.values()]
         rows = [row for row in rows if row.support > 0]
@@ -158,9 +158,9 @@ class Sites(Behaviour):
     def _refuted_since(self, memory: Memory, claim: str) -> int | None:
         """Return how many rounds ago a claim was refuted, or None.
 
-        It is refuted by the target in sight elsewhere, or by the named place found empty without a
-        newer report, from `refute_after` to `refute_until` rounds later. A denial by others counts
-        where the task accepts denials and the node has not seen such a site itself.
+        It is refuted if the target is in sight elsewhere, or if the named place was empty and no
+        newer report came, from `refute_after` to `refute_until` rounds later. A denial by others
+        counts if the task accepts denials and the node has not seen such a site itself.
         """
         own = memory.seen.get(claim.partition(":")[0])
         if own is not None and own.claim != claim:
@@ -194,7 +194,7 @@ class Sites(Behaviour):
         return rows
 
     def _shown(self, memory: Memory) -> dict[str, Site]:
-        """Return the sites whose places a view shows, by claim: seen ones, newest reports."""
+        """Return the sites whose places a view shows, by claim: seen ones and newest reports."""
         newest = sorted(memory.heard.values(), key=lambda s: (-s.round, s.cell))[:_SHOWN]
         return {site.claim: site for site in (*newest, *memory.seen.values())}
 
@@ -208,9 +208,9 @@ class Sites(Behaviour):
         return self.report(write.sender, site.cell, memory.age(site))
 
     def receive(self, write: Write, payload: object) -> Write:
-        """Remember a reported site unless the node knows better; point there from its cell.
+        """Store a reported site unless newer knowledge excludes it; set the direction to it.
 
-        A denial is as old as its novelty says: one bin less for every round.
+        The age of a denial follows from its novelty: one bin less for every round.
         """
         memory = self.scene.memories[write.receiver]
         written = memory.clock - 1
@@ -228,7 +228,7 @@ class Sites(Behaviour):
         return msgspec.structs.replace(write, direction=octant(sub(cell, memory.here)))
 
     def _remember(self, memory: Memory, site: Site) -> None:
-        """Keep the newest report of a claim; equally new ones are ranked by their cell alone."""
+        """Keep the newest report of a claim; ties are broken by the cell alone."""
         if self._is_stale(memory, site):
             return
         if memory.refuted.get(site.claim, site.round) < site.round:
@@ -239,7 +239,7 @@ class Sites(Behaviour):
             memory.heard[site.claim] = site
 
     def walk(self, node: int, claim: str) -> str | None:
-        """Return one step towards the place that the view shows of a claim, or None."""
+        """Return one step towards the place that the view shows for a claim, or None."""
         site = self._shown(self.scene.memories[node]).get(claim)
         return None if site is None else self.step_towards(node, site)
 

@@ -1,10 +1,10 @@
 """Synchronization: gather, agree, flip together; the one claim is that lights differ.
 
-Private rule: walk up and left until others or walls stop you, so that everybody meets; then take
+Private rule: walk up and left until blocked by others or walls, so that all agents meet; then take
 the majority's light; after some rounds of agreement start the next flip, and join a flip that a
-neighbour starts. Flips so joined run through a long crowd as waves that never end in unison. Who
-sees another light than its own may say so; when to switch is for the law to choose. Nothing travels
-with a write.
+neighbour starts. Such flips run through a long crowd as waves that never end in unison. An agent
+that sees a light unlike its own may report it; the law chooses when to switch. A write carries no
+payload.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from waggle.substrates.swarmbench.tasks.base import Behaviour, Plan
 PATIENCE = 3
 """Rounds of agreement in sight after which a flip is started."""
 HOLD = 2
-"""Rounds for which an own flip is kept whatever others show."""
+"""Rounds for which an agent keeps its flip, whatever others show."""
 APART = "apart"
-"""The claim that somebody shows another light."""
+"""The claim that some agent shows a different light."""
 
 
 class SynchronizationBehaviour(Behaviour):
-    """One claim, that lights differ; another light in sight is evidence for it."""
+    """One claim, that lights differ; a different light in sight is evidence for it."""
 
     goal = (
         "All lights on, then all lights off, in turn; A is a light that is on, a one that is "
@@ -44,18 +44,18 @@ class SynchronizationBehaviour(Behaviour):
         self._shown = [self.light(node) for node in range(n)]
         """The light of every node a round ago."""
         self._agreed = [0] * n
-        """Rounds in a row in which everyone in sight agreed, by node."""
+        """Consecutive rounds in which all agents in sight agreed, by node."""
         self._flipped = [-HOLD - 1] * n
         """The round of the last flip, by node."""
 
     def light(self, node: int) -> bool:
-        """Whether the node's light is on."""
+        """Return whether the node's light is on."""
         rules = self.scene.world.rules
         assert isinstance(rules, Synchronization)
         return rules.lights[self.scene.keys[node]]
 
     def standing(self, node: int) -> float:
-        """Return how far all lights have swung together, of which a unison is the whole."""
+        """Return the accumulated net switching of all lights; a full swing counts 1."""
         rules = self.scene.world.rules
         assert isinstance(rules, Synchronization)
         return rules.swung
@@ -65,7 +65,7 @@ class SynchronizationBehaviour(Behaviour):
         return {"light": "on" if self.light(node) else "off"}
 
     def look(self, node: int) -> Plan:
-        """Gather first, then agree."""
+        """Plan to gather first, then to agree."""
         clock, on = self.scene.memories[node].clock, self.light(node)
         if on != self._shown[node]:
             self._shown[node], self._flipped[node], self._agreed[node] = on, clock - 1, 0
@@ -85,20 +85,20 @@ class SynchronizationBehaviour(Behaviour):
         return Plan("SWITCH" if joins or starts or outvoted else "STAY", False)
 
     def _gather(self, node: int) -> str | None:
-        """Return the step that leads to the others, or None where there is no room for one."""
+        """Return the step towards the others, or None if there is no room for one."""
         window = self.scene.windows[node]
         return next((move for move in ("UP", "LEFT") if at(window, STEP[move]) == "."), None)
 
     def evidence(self, node: int, local: Local) -> tuple[Evidence, ...]:
-        """Return that lights differ, where one in sight differs from the node's own."""
+        """Return evidence that lights differ, if one in sight differs from the node's own."""
         other = "a" if self.light(node) else "A"
         apart = any(other in row for row in self.scene.windows[node])
         return (Evidence(APART, MAX_BIN, MAX_BIN, 0),) if apart else ()
 
     def content(self, write: Write) -> int:
-        """Return the lifetime: word that lasts longer is news."""
+        """Return the lifetime, so that a write that lasts longer counts as new."""
         return write.ttl
 
     def facts(self, node: int, local: Local) -> Mapping[str, Mapping[str, Fact]]:
-        """Return the one kind of claim there is; it has no place."""
+        """Return the facts of the only claim, which has no place."""
         return {APART: {"kind": APART}}

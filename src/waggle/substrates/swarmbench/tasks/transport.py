@@ -1,12 +1,12 @@
 """Transport: find the plugged exit, push its box along the wall, then out; leave the map.
 
-The agent tours the corners of the map, because an exit is always at one; the walls and box cells it
-sees tell it the exit and the stage of the box. An exit is a corner and two directions, along the
-wall away from the corner and inward (spec section 4.5). Cells near it are places (offset along the
-wall, line inward), the same for every agent that knows the exit. The box can only go one step along
-towards the corner and then straight out, so it stands in one of six stages. Agents behind the box
-keep pushing, in queues if need be, so nobody has to know when the five that it takes have come. The
-landmark that agents report is the exit.
+The agent tours the corners of the map, because the exit is always at one; it infers the exit and
+the stage of the box from the walls and box cells it sees. An exit is a corner and two directions:
+along the wall away from the corner, and inward (spec section 4.5). Cells near it are places (offset
+along the wall, line inward), the same for every agent that knows the exit. The box can only move
+one step along the wall towards the corner and then straight out, so it is in one of six stages.
+Agents behind the box keep pushing, in queues if necessary, so no agent has to detect when the
+required five have arrived. The landmark that agents report is the exit.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ from waggle.substrates.swarmbench.sim.config import MOVE_NAMES, STEP, Cell
 from waggle.substrates.swarmbench.tasks.base import Landmark, Plan
 
 SHUT, SHIFTED, OPEN = 0, 1, 5
-"""Stages: as built, pushed along by one, and wholly outside; in between it is on its way out."""
+"""Stages of the box: as built, pushed along by one, wholly outside; 2 to 4 are on the way out."""
 GAP = 4
-"""Cells of the wall that the exit takes, counted from the corner."""
+"""Number of wall cells that the exit takes, counted from the corner."""
 LANES = (1, 2, 3)
-"""Lines in which the box is pushed along, and offsets in which it is pushed out."""
+"""Lines on which the box is pushed along, and offsets at which it is pushed out."""
 POCKET = frozenset({(1, 1), (1, 2), (1, 3)})
-"""The floor between box and corner before it is pushed along: an agent there stops the box."""
+"""The floor between corner and box before the box is pushed along; an agent there blocks it."""
 CREW = 8
-"""Agents seen behind the box that are enough to push it along; others get ready to push it out."""
+"""Agents seen behind the box that suffice to push it along; others prepare to push it out."""
 NEAR = 5
 """Distance from both walls of a corner at which a box there would be in sight."""
 CLOSE = 10
-"""Distance from the exit from which on paths around box and agents are searched."""
+"""Distance from the exit within which paths around box and agents are searched."""
 _KNOWN = 6
-"""Offsets and lines from the corner within which the plan of an exit says what stands where."""
+"""Number of offsets and lines from the corner that the plan of an exit covers."""
 _ALL_STAGES = (1 << OPEN + 1) - 1
 _SEARCH = 400
-"""Cells a path is searched over at most."""
+"""Maximum number of cells in a path search."""
 _CORNERS = (("UP", "LEFT"), ("UP", "RIGHT"), ("DOWN", "RIGHT"), ("DOWN", "LEFT"))
 """Sides that meet in the corners of the map, clockwise."""
 
 
 class Exit(NamedTuple):
-    """Where an exit is and how it lies, in the agent's own frame."""
+    """The position and orientation of an exit, in the agent's own frame."""
 
     corner: Cell
     along: Cell
@@ -93,17 +93,17 @@ BOX: tuple[frozenset[Cell], ...] = tuple(_box(stage) for stage in range(OPEN + 1
 
 
 def _walled(place: Cell) -> bool:
-    """Whether a cell near the corner is wall."""
+    """Return whether a cell near the corner is wall."""
     offset, line = place
     return (line == 0 and offset >= GAP) or (offset == 0 and line > 0)
 
 
 _PLAN = [(p, _walled(p)) for p in product(range(_KNOWN), range(_KNOWN))]
-"""What the plan of an exit says: the places, and whether they are wall."""
+"""The plan of an exit: its places, and whether each is wall."""
 
 
 def _expected(place: Cell, stage: int) -> str:
-    """Return what stands at an (offset, line) near the corner; a floor cell may hold an agent."""
+    """Return the symbol at an (offset, line) near the corner; a floor cell may hold an agent."""
     if min(place) < 0:
         return OUTSIDE
     if place in BOX[stage]:
@@ -113,7 +113,7 @@ def _expected(place: Cell, stage: int) -> str:
 
 @cache
 def _agreeing(offset: int, line: int, symbol: str) -> int:
-    """Return the stages in which a place shows a symbol, one bit each; all outside is alike."""
+    """Return the stages in which a place shows a symbol, as a bitmask; outside cells are alike."""
     shown = (_expected((offset, line), stage) for stage in range(OPEN + 1))
     return sum(1 << stage for stage, each in enumerate(shown) if each == symbol)
 
@@ -135,7 +135,7 @@ def _stages(exit: Exit, window: Sequence[str], here: Cell) -> list[int]:
 
 
 def _stage_now(exit: Exit, window: Sequence[str], here: Cell, last: int) -> int:
-    """Return the stage of the box after a look: as before if it can be, else the next that can."""
+    """Return the stage of the box after a look: the last one if possible, else the next one."""
     possible = _stages(exit, window, here)
     if last in possible or not possible:
         return last
@@ -153,7 +153,7 @@ def _exits(box: Cell) -> set[Exit]:
 
 
 def _agrees(exit: Exit, known: Collection[Cell], solid: Collection[Cell]) -> bool:
-    """Whether walls and floor seen before lie where an exit has them."""
+    """Return whether walls and floor seen before lie where an exit has them."""
     for place, wall in _PLAN:
         cell = exit.cell(place)
         if cell in known and (cell in solid) != wall:
@@ -162,7 +162,7 @@ def _agrees(exit: Exit, known: Collection[Cell], solid: Collection[Cell]) -> boo
 
 
 def _disputed(exits: Sequence[Exit]) -> set[Cell]:
-    """Return the cells of wall or floor on which some of several exits disagree."""
+    """Return the cells that are wall according to one of the exits and floor to another."""
     plans = [{exit.cell(place): wall for place, wall in _PLAN} for exit in exits]
     return {
         cell
@@ -173,27 +173,27 @@ def _disputed(exits: Sequence[Exit]) -> set[Cell]:
 
 
 class ExitMemory:
-    """What an agent knows of the exit and of its search for it."""
+    """An agent's knowledge of the exit and of its search for it."""
 
     __slots__ = ("before", "box", "corner", "exits", "stage", "turn", "walls")
 
     def __init__(self, draw: int) -> None:
         self.exits: list[Exit] = []
-        """Exits that agree with everything seen so far; the first is taken for true."""
+        """Exits that agree with everything seen so far; the first is assumed to be right."""
         self.stage = SHUT
         self.box: set[Cell] = set()
         """Cells where the box was last seen."""
         self.corner = draw % 4
-        """The corner of the map now searched for."""
+        """The corner of the map that the agent is heading for."""
         self.turn = 1 if draw >> 2 & 1 else -1
-        """Which way round the corners are toured."""
+        """The direction in which the corners are toured."""
         self.walls: dict[str, int] = {}
         """Side -> the row or column of the map's wall there, in the own frame."""
         self.before: Cell | None = None
-        """Where the agent was a round ago."""
+        """The agent's cell one round ago."""
 
     def update(self, memory: Memory, window: Sequence[str]) -> None:
-        """Bring walls, box, possible exits and the stage of the box up to date."""
+        """Update walls, box, possible exits and the stage of the box."""
         here = memory.here
         self.walls.update(walls(window, here))
         seen = {add(here, offset) for offset in find(window, "B")}
@@ -208,7 +208,7 @@ class ExitMemory:
             self.stage = _stage_now(self.exits[0], window, here, self.stage)
 
     def is_near(self, memory: Memory, side: str) -> bool:
-        """Whether the wall of a side is so near that a box in a corner there would be in sight."""
+        """Return whether a side's wall is so near that a box in its corner would be in sight."""
         line = self.walls.get(side)
         axis = 0 if STEP[side][0] else 1
         return line is not None and abs(line - memory.here[axis]) <= NEAR
@@ -240,11 +240,11 @@ class TransportBehaviour(Landmark):
         move = _work(notes, memory, window, scene.draw(node))
         back = move in STEP and add(memory.here, STEP[move]) == notes.before
         notes.before = memory.here
-        # Two in each other's way would step back and forth for ever: wait now and then instead.
+        # Two agents in each other's way would step back and forth for ever, so wait sometimes.
         return Plan("STAY" if back and scene.draw(node) >> 16 & 1 else move, True)
 
     def found(self, node: int) -> Cell | None:
-        """Return a cell behind the middle of the exit, once no other exit agrees with it all."""
+        """Return a cell behind the middle of the exit, once only one exit is possible."""
         exits = self.notes[node].exits
         return exits[0].cell((2, 2)) if len(exits) == 1 else None
 
@@ -259,7 +259,7 @@ def _way_out(window: Sequence[str]) -> str | None:
 
 
 def _work(notes: ExitMemory, memory: Memory, window: Sequence[str], draw: int) -> str:
-    """Push where the agent stands behind the box, else walk there."""
+    """Push if the agent stands behind the box, else walk there."""
     exit, stage = notes.exits[0], notes.stage
     crowd = {add(memory.here, offset) for offset in find(window, "A")}
     if len(notes.exits) > 1:
@@ -280,17 +280,17 @@ def _work(notes: ExitMemory, memory: Memory, window: Sequence[str], draw: int) -
 
 
 def _pushes_along(place: Cell) -> bool:
-    """Whether a push from here towards the corner ends at the box as built."""
+    """Return whether a push from here towards the corner acts on the box as built."""
     return place[0] > 4 and place[1] in LANES
 
 
 def _pushes_out(place: Cell, stage: int) -> bool:
-    """Whether a push from here goes out through the exit."""
+    """Return whether a push from here goes out through the exit."""
     return place[0] in LANES and place[1] > (3 if stage <= SHIFTED else 4 - stage)
 
 
 def _tell_apart(notes: ExitMemory, memory: Memory, crowd: set[Cell], draw: int) -> str | None:
-    """Walk to where the exits that are still possible would look different."""
+    """Walk to where cells that tell the possible exits apart are in sight, if there are any."""
     disputed = _disputed(notes.exits) - memory.known
 
     def sees(cell: Cell) -> bool:
@@ -319,7 +319,7 @@ def _walk(
 def _step_around(
     start: Cell, blocked: set[Cell], crowd: set[Cell], goal: Callable[[Cell], bool], draw: int
 ) -> str | None:
-    """Return the first move of a shortest path to a goal; past others if there is no free path."""
+    """Return the first move of a shortest path to a goal; ignore agents if no path is free."""
     names = MOVE_NAMES[draw % 4 :] + MOVE_NAMES[: draw % 4]
     around = blocked | crowd
     free = first_step(start, lambda c: c not in around, goal, names, _SEARCH)
@@ -327,7 +327,7 @@ def _step_around(
 
 
 def _tour(notes: ExitMemory, memory: Memory, window: Sequence[str]) -> str:
-    """Walk towards a corner of the map; once it is in sight without a box, on to the next."""
+    """Step towards a corner of the map; once it is in sight without a box, try the next."""
     for _ in _CORNERS:
         sides = _CORNERS[notes.corner]
         far = [side for side in sides if not notes.is_near(memory, side)]
@@ -342,7 +342,7 @@ def _tour(notes: ExitMemory, memory: Memory, window: Sequence[str]) -> str:
 
 
 def _aside(window: Sequence[str], name: str) -> str:
-    """Step to the right of an agent ahead, else to the left, else push."""
+    """Step to the right of the agent ahead, else to the left, else push it."""
     i, j = STEP[name]
     for step in ((j, -i), (-j, i)):
         if at(window, step) == ".":
@@ -351,5 +351,5 @@ def _aside(window: Sequence[str], name: str) -> str:
 
 
 def _faces_wall(window: Sequence[str], step: Cell) -> bool:
-    """Whether there is wall one or two cells ahead."""
+    """Return whether there is wall one or two cells ahead."""
     return at(window, step) in "W*" or at(window, add(step, step)) in "W*"

@@ -1,9 +1,10 @@
-"""The winding path of Foraging: what a forager learns of the walls, and how it walks between them.
+"""The winding path of Foraging: learning the walls and walking between them.
 
-Inner walls run parallel and are open at one end each, at alternating ends, so the path leads
-through every lane from gap to gap. Agents keep to the wall they mean to pass, see its open end in
-time and turn closely around it; opposite directions keep to opposite walls. Everything is read off
-own windows and kept in the agent's own frame; sizes, spacing and the place on the map are unknown.
+Inner walls are parallel and each is open at one end, at alternating ends, so the path leads through
+every lane from gap to gap. Agents keep close to the wall they intend to pass, see its open end in
+time and turn closely around it; agents in opposite directions keep to opposite walls. Everything
+is read from the agent's own windows and stored in its own frame; sizes, spacing and the place on
+the map are unknown.
 A cell has a coordinate across the walls and one along them: with axis 0 the walls run along rows,
 so `cell[0]` is across and `cell[1]` along.
 """
@@ -22,9 +23,9 @@ from waggle.substrates.swarmbench.sim.config import STEP, Cell
 SPACING = 4
 """Inner walls stand on every fourth line."""
 _IN_SIGHT = 3
-"""How far from the map's edge a site in its corner is seen."""
+"""Distance from the map's edge at which a site in its corner is in sight."""
 _SAME_LANE = 6
-"""How far from the line that closes its lane a site lies at most."""
+"""Maximum distance of a site from the line that closes its lane."""
 _OPEN = "[.AaY]"
 _GAP_UP = re.compile(f"WW{_OPEN}")
 _GAP_DOWN = re.compile(f"{_OPEN}WW")
@@ -32,23 +33,23 @@ _PIERCED = re.compile(f"{_OPEN}W{_OPEN}")
 
 
 class Gap(NamedTuple):
-    """Where a line of wall ends: its first open cell, and on which side of it more are open."""
+    """The open end of a line of wall: its first open cell, and the side on which it continues."""
 
     edge: int
     side: int
 
     def spans(self, along: int) -> bool:
-        """Whether one can pass the line there."""
+        """Return whether an agent can pass the line at that coordinate."""
         return (along - self.edge) * self.side >= 0
 
 
 class _Strip(NamedTuple):
-    """What one row or column of a window shows."""
+    """The wall features of one row or column of a window."""
 
     is_line: bool
     gap: Gap | None
     pierced: int | None
-    """Where there is wall between open cells: a wall across this strip, not the map's edge."""
+    """Index of wall between open cells: a wall across this strip, not the map's edge."""
 
 
 @lru_cache(maxsize=1 << 14)
@@ -64,7 +65,7 @@ def _read(strip: str) -> _Strip:
 
 
 class Lanes:
-    """The lanes as one agent knows them."""
+    """One agent's knowledge of the lanes."""
 
     __slots__ = ("_before", "axis", "border", "crossed", "gaps", "inner", "lines", "ways")
 
@@ -72,21 +73,21 @@ class Lanes:
         self.axis: int | None = None
         """0: inner walls run along rows; 1: along columns; None: no inner wall seen yet."""
         self.lines: tuple[set[int], set[int]] = (set(), set())
-        """By axis: where lines of wall run, the map's edge included."""
+        """By axis: the lines of wall, the map's edge included."""
         self.inner: tuple[set[int], set[int]] = (set(), set())
-        """By axis: lines seen from both sides, so not the map's edge."""
+        """By axis: the lines seen from both sides, which cannot be the map's edge."""
         self.gaps: tuple[dict[int, Gap], dict[int, Gap]] = ({}, {})
-        """By axis: line -> where it is open."""
+        """By axis: line -> its open end."""
         self.border: dict[tuple[int, int], int] = {}
         """(axis, side) -> the line that is the map's edge there."""
         self.crossed: int | None = None
-        """Towards which side the last line was passed."""
+        """The side towards which the last line was passed."""
         self.ways = [1 - 2 * (draw & 1), 1 - 2 * (draw >> 1 & 1)]
-        """By axis: the drawn direction, +1 or -1, where nothing speaks for either."""
+        """By axis: the drawn direction, +1 or -1, used if there is no evidence for either."""
         self._before: int | None = None
 
     def note(self, window: Sequence[str], here: Cell) -> None:
-        """Take a window into account, and the step that led here."""
+        """Update the lanes from a window and from the step that led here."""
         strips = (window, ["".join(column) for column in zip(*window, strict=True)])
         half = len(window) // 2
         for axis in (0, 1):
@@ -117,14 +118,14 @@ class Lanes:
             self.axis = axis
 
     def _note_crossing(self, here: Cell) -> None:
-        """Note a line that was passed or entered, and from which side."""
+        """Record a line that was passed or entered, and from which side."""
         if self.axis is None:
             return
         across = here[self.axis]
         before = self._before
         if before is not None and before != across:
             low, high = min(before, across), max(before, across)
-            # To enter a line counts, to leave it again on either side does not.
+            # Entering a line counts, leaving it again on either side does not.
             if any(
                 low < line <= high if across > before else low <= line < high
                 for line in self.lines[self.axis]
@@ -148,21 +149,21 @@ class Lanes:
         return self.axis
 
     def between(self, a: int, b: int) -> bool:
-        """Whether a known line of inner wall or edge runs between two places across."""
+        """Return whether a known line of inner wall or edge runs between two places across."""
         return any(min(a, b) < line < max(a, b) for line in self.lines[self.along])
 
     def line(self, across: int, side: int) -> int | None:
-        """Return the nearest known line beside a place, or None."""
+        """Return the nearest known line on one side of a place, or None."""
         return _nearest(self.lines[self.along], across, side)
 
     def gap(self, line: int | None) -> Gap | None:
-        """Return where a line is open, if that was seen."""
+        """Return the open end of a line, or None if it was not seen."""
         return None if line is None else self.gaps[self.along].get(line)
 
     def edge_side(self, across: int) -> int | None:
         """Return the side on which the lane at a place is the last one, or None.
 
-        The map's edge is seen there, or the lane is wider than lanes between inner walls are.
+        Either the map's edge was seen there, or the lane is wider than a lane between inner walls.
         """
         if across in self.lines[self.along]:
             return None
@@ -182,11 +183,11 @@ class Lanes:
         return self.ways[1 - self.along]
 
     def end(self, along: int, side: int) -> int | None:
-        """Return where the lanes end on a side, or None if that was not seen."""
+        """Return the line at which the lanes end on a side, or None if it was not seen."""
         return _nearest(self.lines[1 - self.along], along, side)
 
     def place(self, cell: Cell) -> Cell:
-        """Turn (row, column) into (across, along), and back."""
+        """Convert (row, column) to (across, along), or back."""
         return cell if self.axis == 0 else (cell[1], cell[0])
 
 
@@ -210,7 +211,7 @@ def away_from(lanes: Lanes, here: Cell, site: Site) -> int | None:
 
 
 def lies_at_open_end(lanes: Lanes, sites: Iterable[Site]) -> bool | None:
-    """Whether sites lie where their lane opens, or at its closed end; both lie alike."""
+    """Return whether the sites lie at the open end of their lane, which is the same for both."""
     gaps = lanes.gaps[lanes.along]
     for site in sites:
         across, along = lanes.place(site.cell)
@@ -221,7 +222,7 @@ def lies_at_open_end(lanes: Lanes, sites: Iterable[Site]) -> bool | None:
 
 
 def find_walls(memory: Memory, lanes: Lanes, away: Site | None) -> list[Cell]:
-    """Return the steps that find the walls: up to a line in sight, else diagonally."""
+    """Return the steps that search for the walls: up to a line in sight, else diagonally."""
     ways = list(lanes.ways)
     for axis in (0, 1):
         here = memory.here[axis]
@@ -241,9 +242,9 @@ def onward(
 
     Args:
         memory: the private map.
-        lanes: what is known of the lanes; their axis must be.
-        side: the side across the walls to make for; None: wherever the lane leads.
-        sites: sites known.
+        lanes: what is known of the lanes; the axis must be known.
+        side: the side across the walls to head for; None: wherever the lane leads.
+        sites: the known sites.
         yields: whether to turn widely around the end of a wall and leave the inside to others.
     """
     if side is None:
@@ -254,9 +255,9 @@ def onward(
 
 
 def _drift(memory: Memory, lanes: Lanes, yields: bool) -> list[Cell]:
-    """Walk along the lane in the drawn direction, in the middle, and out of it where it opens.
+    """Walk along the middle of the lane in the drawn direction, and leave it where it opens.
 
-    One of the two sites is in a corner of the last lane, so the agent does not leave it before.
+    One of the two sites is in a corner of the last lane, so the agent searches that lane first.
     """
     across, along = lanes.place(memory.here)
     edge = lanes.edge_side(across)
@@ -321,7 +322,7 @@ def _make_for(
 
 
 def _guess(lanes: Lanes, side: int, across: int, along: int, sites: list[Site]) -> int:
-    """Guess where the line on a side is open: opposite to the last one, away from a corner."""
+    """Guess the open end of the line on a side: opposite to the last one, away from a corner."""
     behind = lanes.gap(lanes.line(across, -side))
     if behind is not None:
         return -behind.side
@@ -346,7 +347,7 @@ def file_in(memory: Memory, lanes: Lanes, site: Site) -> list[Cell]:
 
 
 def give_way(memory: Memory, site: Site, crowd: frozenset[Cell], draw: int) -> str:
-    """Step back from a site if there is room behind, else stand still so as to be pushed."""
+    """Step back from a site if there is room behind, else stay, so that others can push."""
     behind = [
         (draw >> (8 * k) & 0xFF, name)
         for k, (name, step) in enumerate(STEP.items())
@@ -358,7 +359,7 @@ def give_way(memory: Memory, site: Site, crowd: frozenset[Cell], draw: int) -> s
 
 
 def take(memory: Memory, steps: list[Cell], crowd: frozenset[Cell], draw: int) -> str | None:
-    """Take the first free step; push on behind others, and by draw step aside where that fails."""
+    """Take the first free step; else push on behind others, or if blocked step aside by draw."""
     steps = [step for step in steps if add(memory.here, step) not in memory.solid]
     if not steps:
         return None

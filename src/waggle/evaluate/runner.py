@@ -144,12 +144,12 @@ def run_plan(
     records = None
     if keep:
         records = RecordFolder((folder / RECORDS).resolve(), keep == "measures", live)
-    how = _PlayOptions(executor, width or WIDTH, processes, records, folder)
+    play = _PlayOptions(executor, width or WIDTH, processes, records, folder)
     rows, played, failed = RowFile(folder), 0, 0
     sweep(folder / RECORDS)
     try:
         for group in _groups(laws, processes):
-            for row in _timed(group, how, folder, left_out):
+            for row in _timed(group, play, folder, left_out):
                 rows.append(row)
                 played += not row.error
                 failed += bool(row.error)
@@ -193,14 +193,14 @@ def _batched(law: LawCells) -> bool:
 
 
 def _timed(
-    group: Sequence[LawCells], how: _PlayOptions, folder: Path, left_out: LeftOut
+    group: Sequence[LawCells], play: _PlayOptions, folder: Path, left_out: LeftOut
 ) -> Iterator[Row]:
     """Play a group of laws and log the session, even if it is interrupted."""
     started, began = sessions.now(), perf_counter()
     episodes = failed = updates = 0
     played: set[str] = set()
     try:
-        for row in _play(group, how, left_out):
+        for row in _play(group, play, left_out):
             episodes += 1
             failed += bool(row.error)
             updates += row.counters.get("updates", 0)
@@ -215,7 +215,7 @@ def _timed(
                 machine=sessions.machine(),
                 law=", ".join(dict.fromkeys(law.law for law in group)),
                 methods=tuple(name for name in methods if name in played),
-                executor=_executor(group[0], how),
+                executor=_executor(group[0], play),
                 episodes=episodes,
                 failed=failed,
                 updates=updates,
@@ -224,33 +224,33 @@ def _timed(
             sessions.append(folder, session)
 
 
-def _executor(law: LawCells, how: _PlayOptions) -> str:
+def _executor(law: LawCells, play: _PlayOptions) -> str:
     if not _batched(law):
-        return repr(how.executor)
-    return f"{how.processes} in lockstep, width {how.width}"
+        return repr(play.executor)
+    return f"{play.processes} in lockstep, width {play.width}"
 
 
-def _play(group: Sequence[LawCells], how: _PlayOptions, left_out: LeftOut) -> Iterator[Row]:
+def _play(group: Sequence[LawCells], play: _PlayOptions, left_out: LeftOut) -> Iterator[Row]:
     """Play a group: sharded cells first, then the others in batches or by the executor."""
     for part in group:  # a cell in shards has the cluster to itself
         dealt = [cell for cell in part.cells if cell.shards]
-        yield from (play_in_shards(cell, how.records, how.folder / SHARDS) for cell in dealt)
+        yield from (play_in_shards(cell, play.records, play.folder / SHARDS) for cell in dealt)
     group = [part._replace(cells=[c for c in part.cells if not c.shards]) for part in group]
     group = [part for part in group if part.cells]
     if not group:
         return
     first = group[0]
     if not _batched(first):
-        yield from how.executor.map(play_cell, [(cell, how.records) for cell in first.cells])
-    elif how.processes > 1:
-        yield from play_in_processes(group, how.records, how.width, how.processes, left_out)
+        yield from play.executor.map(play_cell, [(cell, play.records) for cell in first.cells])
+    elif play.processes > 1:
+        yield from play_in_processes(group, play.records, play.width, play.processes, left_out)
     else:
         try:
             law = load_law(first.law, first.options)
         except LawUnavailable as error:
             left_out(first.methods, str(error))
             return
-        yield from play_batched(first.cells, law, how.records, how.width)
+        yield from play_batched(first.cells, law, play.records, play.width)
 
 
 def rows_from_records(plan: Sequence[Cell], folder: Path) -> list[Row]:

@@ -1,7 +1,7 @@
-"""Weights by name: where they come from, how they get here, how they are loaded.
+"""Named models: their sources, how they are fetched and how they are loaded.
 
-Read `catalog` (the named models), `fetch` (download and convert), `vet` and `trial` (what is asked
-of a foreign folder first), `load` (model and tokenizer on a device), then `bare` (the quick way for
-plain folders), `adapters` (LoRA) and `nano` (models made here). Nothing in this folder knows the
-decoding engine.
+Read `catalog` (the named models), `fetch` (download and convert), `vet` and `trial` (checks of a
+foreign folder before it is loaded), `load` (model and tokenizer on a device), then `bare` (faster
+loading of plain folders), `adapters` (LoRA) and `nano` (models built here). Nothing in this folder
+depends on the decoding engine.
 """

@@ -1,9 +1,9 @@
-"""PEFT adapters from a folder, whole or in shards.
+"""Loading of PEFT adapters from a folder, whole or in shards.
 
-PEFT reads one `adapter_model.safetensors`; a shipped adapter may be cut into files of bounded size
-with an index, as models are. Factors of plain LoRA are folded into the weights here, in float32, so
-that only the sum is rounded; every other kind of adapter is left to PEFT. Invariant: the adapted
-model is the same whichever way it was read.
+PEFT reads one `adapter_model.safetensors`; a shipped adapter may be split into files of bounded
+size with an index, as models are. Factors of plain LoRA are merged into the weights here, in
+float32, so that only the sum is rounded; every other kind of adapter is left to PEFT. Invariant:
+the adapted model is the same whichever way it was read.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class Factors(NamedTuple):
         return self.scale * (self.b.to(device).float() @ self.a.to(device).float())
 
     def onto(self, weight: Tensor) -> Tensor:
-        """Return a matrix with the change added, rounded once to the matrix's own type."""
+        """Return a matrix with the change added, rounded once to the matrix's dtype."""
         return (weight.float() + self.change(weight.device)).to(weight.dtype)
 
 
 def factors(place: Path) -> dict[str, Factors] | None:
-    """Return the factors of plain LoRA by the name of their matrix, or None for another adapter.
+    """Return the factors of plain LoRA by matrix name, or None for another kind of adapter.
 
     Raises:
         ConfigError: when the folder holds no adapter.
@@ -61,7 +61,7 @@ def factors(place: Path) -> dict[str, Factors] | None:
     names = {name.removesuffix(end) for name in tensors for end in ends if name.endswith(end)}
     if len(tensors) != 2 * len(names):
         return None
-    rank, alpha = int(config.get("r", 8)), float(config.get("lora_alpha", 8))  # as PEFT
+    rank, alpha = int(config.get("r", 8)), float(config.get("lora_alpha", 8))  # PEFT's defaults
     scale = alpha / (rank**0.5 if config.get("use_rslora") else rank)
     return {
         f"{name.removeprefix('base_model.model.')}.weight": Factors(
@@ -86,7 +86,7 @@ def fitting(found: Mapping[str, Factors], shapes: Mapping[str, tuple[int, ...]])
     """Refuse factors that do not fit the matrices of a backbone.
 
     Raises:
-        ConfigError: naming the first that does not.
+        ConfigError: naming the first that does not fit.
     """
     for name, (a, b, _) in found.items():
         if a.shape[0] != b.shape[1] or shapes.get(name) != (b.shape[0], a.shape[1]):
@@ -94,7 +94,7 @@ def fitting(found: Mapping[str, Factors], shapes: Mapping[str, tuple[int, ...]])
 
 
 def adapt(model: Any, folder: str, merge: bool) -> Any:
-    """Put an adapter on a model, folded into its weights or kept apart.
+    """Apply an adapter to a model, merged into its weights or kept separate.
 
     Raises:
         ConfigError: when the folder holds no adapter for it.
@@ -112,17 +112,17 @@ def adapt(model: Any, folder: str, merge: bool) -> Any:
     tensors = read(place)
     config = peft.PeftConfig.from_pretrained(str(place))
     config.inference_mode = True
-    config.base_model_name_or_path = None  # the backbone is here already, under any name
+    config.base_model_name_or_path = None  # the backbone is loaded already, under any name
     adapted = peft.get_peft_model(model, config).eval()
     fill(adapted, tensors, folder)
     return adapted.merge_and_unload() if merge else adapted
 
 
 def fill(adapted: Any, tensors: dict[str, Any], folder: str) -> None:
-    """Put the tensors of a folder into a PEFT model.
+    """Load the tensors of a folder into a PEFT model.
 
     Raises:
-        ConfigError: where a tensor has no place there, or a place no tensor.
+        ConfigError: if a tensor is unexpected, missing or of another size.
     """
     peft: Any = import_module("peft")
     try:

@@ -1,10 +1,10 @@
-"""Models read without transformers: configuration, weights and tokenizer of a plain folder.
+"""Loading of plain folders without transformers: configuration, weights and tokenizer.
 
-Importing transformers takes longer than many evaluations do, and every process pays it. An engine
-needs only weights by name and the tokenizer's file, so plain folders are opened here, with the
-factors of a LoRA adapter folded in. Which architectures an engine runs is the engine's to say.
-Whatever is not plain (another kind of adapter, scaled positions, another tokenizer class) is left
-to transformers. Invariant: the same weights, tokens and chat text either way.
+Importing transformers takes longer than many evaluations do, in every process. An engine needs only
+weights by name and the tokenizer's file, so plain folders are opened here, with the factors of a
+LoRA adapter merged in. The engine decides which architectures it runs. Anything that is not plain
+(another kind of adapter, scaled positions, another tokenizer class) is left to transformers.
+Invariant: both ways give the same weights, tokens and chat text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from waggle.models import adapters
 from waggle.models.trial import compiled
 
 MAX_JSON = 64 << 20
-"""Bytes of the largest JSON file that is read."""
+"""Maximum size of a JSON file that is read, in bytes."""
 TOKENIZERS = frozenset({"TokenizersBackend", "PreTrainedTokenizerFast"})
 """Tokenizer classes that add nothing to `tokenizer.json`."""
 _SPECIAL = (
@@ -37,7 +37,7 @@ _NEEDED = (
 )  # fmt: skip
 
 _LONGEST = 1 << 20
-"""Elements of the longest bias or norm that is read."""
+"""Maximum number of elements of a bias or norm that is read."""
 
 
 def open_bare(
@@ -47,19 +47,19 @@ def open_bare(
     runs: Callable[[Any], bool],
     adapter: Path | None = None,
 ) -> tuple[Any, Any] | None:
-    """Return the model and tokenizer of a folder, or None where transformers has to read it.
+    """Return the model and tokenizer of a folder, or None if transformers has to read it.
 
-    The model is a tree of names with `config`, `generation_config`, `device` and `dtype`.
+    The model is a tree of attributes with `config`, `generation_config`, `device` and `dtype`.
 
     Args:
         folder: where the model is.
         device: where its weights go.
-        dtype: what its weights become.
-        runs: whether the engine runs a model of this configuration from its weights alone.
-        adapter: folder of an adapter that is folded in.
+        dtype: dtype that its weights are cast to.
+        runs: returns whether the engine runs a model of a configuration from its weights alone.
+        adapter: folder of an adapter to merge into the weights.
 
     Raises:
-        ConfigError: when the adapter's folder holds none, or one for another backbone.
+        ConfigError: when the adapter's folder holds no adapter, or one for another backbone.
     """
     found = {} if adapter is None else adapters.factors(adapter)
     if found is None:
@@ -81,7 +81,7 @@ def open_bare(
         model.generation_config = SimpleNamespace(eos_token_id=_end_tokens(folder, config))
     except ConfigError:
         raise
-    except Exception:  # transformers reads it properly, or says properly what is wrong with it
+    except Exception:  # transformers then reads it, or raises a proper error
         return None
     model.config, model.dtype = config, dtype
     model.device = model.model.embed_tokens.weight.device
@@ -101,7 +101,7 @@ def _config(raw: dict[str, Any]) -> SimpleNamespace:
     """Return a configuration with plain positions.
 
     Raises:
-        ValueError: where a field is missing or says more than is understood here.
+        ValueError: if a field is missing or has a value that is not supported here.
     """
     rope = raw.get("rope_parameters") or {
         "rope_theta": raw.get("rope_theta"),
@@ -123,7 +123,7 @@ def _config(raw: dict[str, Any]) -> SimpleNamespace:
 
 
 def _end_tokens(folder: Path, config: SimpleNamespace) -> Any:
-    """Return the end tokens of `generate`, which a file of its own may name."""
+    """Return the end tokens of `generate`, from `generation_config.json` if it exists."""
     own = folder / "generation_config.json"
     if own.is_file():
         return _json(own).get("eos_token_id")
@@ -133,7 +133,7 @@ def _end_tokens(folder: Path, config: SimpleNamespace) -> Any:
 def _weights(
     folder: Path, device: str, dtype: torch.dtype, shapes: dict[str, tuple[int, ...]]
 ) -> dict[str, Tensor]:
-    """Read matrices of these shapes and the vectors beside them; nothing else is read."""
+    """Read the weights in `shapes` and all short vectors; nothing else is read."""
     from safetensors import safe_open
 
     names = ["model.safetensors"]
@@ -155,7 +155,7 @@ def _weights(
 
 
 def _shapes(config: SimpleNamespace) -> dict[str, tuple[int, ...]]:
-    """Return the weights that a model of this configuration has."""
+    """Return the shapes of a model's weights by name, for a configuration."""
     hidden, inner = config.hidden_size, config.intermediate_size
     width = config.head_dim or hidden // config.num_attention_heads
     heads, shared = config.num_attention_heads * width, config.num_key_value_heads * width
@@ -250,7 +250,7 @@ class BareTokenizer:
         return found
 
     def convert_ids_to_tokens(self, token: int) -> str | None:
-        """Return a token as the vocabulary writes it."""
+        """Return a token's entry in the vocabulary."""
         found: str | None = self.backend_tokenizer.id_to_token(token)
         return found
 
@@ -260,7 +260,7 @@ class BareTokenizer:
         tokenize: bool = False,
         add_generation_prompt: bool = False,
     ) -> str:
-        """Write a chat as the template of the folder does."""
+        """Return the text of a chat, rendered by the folder's template."""
         assert self._template is not None, "asked only where there is a template"
         text: str = self._template.render(
             messages=turns, tools=None, documents=None,

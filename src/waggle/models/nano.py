@@ -1,9 +1,9 @@
-"""Models made here: `nano`, a small Llama of our own, and `tiny-random` for tests.
+"""Models built here: `nano`, a small Llama of our own, and `tiny-random` for tests.
 
 Both are seeded, so that the same call gives the same weights everywhere; `nano` is random until it
-is trained. Its tokenizer is a byte-level BPE that can spell every byte. A token may span whole
-stretches of the JSON skeleton but never a digit, an opaque name or an action name: what a law
-compares and copies has the same tokens everywhere. The tokenizer is a file of the package, made by
+is trained. Its tokenizer is a byte-level BPE that can encode every byte. A token may span long
+parts of the JSON skeleton but never a digit, an opaque name or an action name, so values that a law
+compares and copies have the same tokens everywhere. The tokenizer is a file of the package, made by
 `waggle corpus tokenizer` from prompts and records of the training tasks.
 """
 
@@ -32,8 +32,8 @@ _CHOICES = (
     r'|null,"deposits":\[|\},\{"channel":"h|\{"channel":"|"?\}?\],"commit":'
     r'|null\}\z|null,"execution_intent":"'
 )
-"""Where a record can go on in several ways a token ends, so that every choice is one token. The
-patterns look at nothing to their left: a matcher at a choice knows only what follows."""
+"""A token ends wherever a record can continue in several ways, so that every choice is one token.
+The patterns have no lookbehind: a matcher at a choice sees only the text that follows."""
 _WORDS = r'\p{N}|[A-Z_]{2,}|(?<=")[A-Z][A-Za-z_]*|[A-Z][A-Za-z_]*(?=")|(?<=[:,] )[A-Z][A-Za-z_]*'
 
 
@@ -48,7 +48,7 @@ def train_nano_tokenizer(texts: Iterable[str]) -> str:
 
     from waggle.core.prompt import INSTRUCTION, SCHEMA
 
-    # Text that stands in every prompt, word for word: one token each.
+    # Text that occurs verbatim in every prompt: one token each.
     phrases = (INSTRUCTION, SCHEMA)
     cuts = (f"{_NAMES}|{_CHOICES}", _WORDS)
     tokenizer = _trained(texts, NANO_VOCABULARY - len(phrases), cuts, words=False)
@@ -57,7 +57,7 @@ def train_nano_tokenizer(texts: Iterable[str]) -> str:
 
 
 def _trained(texts: Iterable[str], vocabulary: int, cuts: Sequence[str], words: bool) -> Any:
-    """Train a byte-level BPE whose tokens end at matches of `cuts` and, if wanted, at words."""
+    """Train a byte-level BPE whose tokens end at matches of `cuts` and, with `words`, at words."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE())

@@ -1,10 +1,10 @@
-"""A first use of foreign files where it can do no harm: in a process with little time and memory.
+"""A trial of foreign files in a process with limited time and memory, where they can do no harm.
 
-A tokenizer and a chat template are programs: a vocabulary may ask for gigabytes, an expression may
-backtrack for ever, a template may loop. `waggle.models.vet` runs this file as a process of its own
-before anything of a folder is opened. Standard input says what to try; an answer of one line says
-what is wrong, and no line that all is well. Nothing of Waggle is imported here, so that the process
-starts in a tenth of a second.
+A tokenizer and a chat template are programs: a vocabulary may need gigabytes, a regular expression
+may backtrack for ever, a template may loop. `waggle.models.vet` runs this file as a separate
+process before any file of a folder is opened. Standard input describes what to try; the output is
+one line with the problem, or empty if all went well. Nothing of Waggle is imported here, so that
+the process starts in a tenth of a second.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 MAX_ID = 1 << 22
-"""Tokens of a vocabulary: sixteen times the largest in use."""
+"""Maximum size of a vocabulary: sixteen times the largest in use."""
 GROWTH = 1 << 16
-"""Characters that a template may write beside eight times what it was given."""
+"""Characters that a template may write in addition to eight times its input."""
 _GENERATION = re.compile(r"\{%-?\s*(end)?generation\s*-?%\}")
 
 
@@ -43,10 +43,10 @@ def compiled(template: str) -> Any:
 
 
 def try_folder(wanted: dict[str, Any]) -> None:
-    """Open the tokenizer, write and encode chats, and match the patterns of an adapter.
+    """Open the tokenizer, render and encode chats, and match the patterns of an adapter.
 
     Raises:
-        Exception: of whatever kind, where a part of it cannot be used.
+        Exception: of any kind, if a part of the folder cannot be used.
     """
     folder = Path(wanted["folder"])
     chats = wanted["chats"]
@@ -74,7 +74,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _template(folder: Path, settings: dict[str, Any]) -> Any:
-    """Return the chat template of a folder, where there is one."""
+    """Return the chat template of a folder, or None."""
     text = settings.get("chat_template")
     own = folder / "chat_template.jinja"
     if own.is_file():
@@ -89,7 +89,7 @@ def _template(folder: Path, settings: dict[str, Any]) -> Any:
 
 
 def _render(template: Any, chat: list[dict[str, str]], special: dict[str, Any]) -> str:
-    """Write a chat; a template without a system turn gets it in front of the first user turn."""
+    """Render a chat; for a template without a system turn, prepend that to the first user turn."""
     first = {"role": "user", "content": f"{chat[0]['content']}\n{chat[1]['content']}"}
     options = {"tools": None, "documents": None, "add_generation_prompt": True, **special}
     most = GROWTH + 8 * sum(len(turn["content"]) for turn in chat)
@@ -117,7 +117,7 @@ def _encode(path: Path, texts: list[str]) -> None:
 
 
 def _weight_names(folder: Path) -> list[str]:
-    """Return the names of matrices as the headers of safetensors files list them."""
+    """Return the names of matrices, from the headers of the safetensors files."""
     found: list[str] = []
     for path in sorted(folder.glob("*.safetensors")):
         with path.open("rb") as file:
@@ -127,7 +127,7 @@ def _weight_names(folder: Path) -> list[str]:
 
 
 def _bound(seconds: int, memory: int) -> None:
-    """Bound processor time and memory, where the system can."""
+    """Limit CPU time and memory, if the system supports it."""
     with suppress(ImportError, ValueError, OSError):
         import resource
 
@@ -137,14 +137,14 @@ def _bound(seconds: int, memory: int) -> None:
 
 
 def main() -> None:
-    """Try what standard input describes; print what is wrong with it in one line."""
+    """Run the trial that standard input describes; print the problem, if any, in one line."""
     wanted = json.load(sys.stdin)
     _bound(wanted["seconds"], wanted["memory"])
     try:
         try_folder(wanted)
     except MemoryError:
         sys.stdout.write("it takes more memory than it is given")
-    except BaseException as error:  # libraries panic with kinds of their own
+    except BaseException as error:  # panics of libraries may not be an `Exception`
         sys.stdout.write(" ".join(f"{type(error).__name__}: {error}".split())[:200])
     sys.stdout.flush()
 

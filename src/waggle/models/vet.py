@@ -1,10 +1,11 @@
-"""What is asked of a folder of foreign weights before a library opens any of it.
+"""Checks of a folder of foreign weights before a library opens any of its files.
 
-Files are measured, counts of the configuration bounded, and what behaves like a program (tokenizer,
-chat template, patterns of an adapter) is tried in a process of its own with bounded time and memory
-(`waggle.models.trial`). Code of a folder is never run. Folders that this package made or ships are
-not asked. A folder is asked once per process while its files stay the same. Invariant: a folder
-that fails costs at most `MEMORY` bytes and `SECONDS` of processor time, and one line says why.
+File sizes and counts of the configuration are bounded, and the parts that behave like programs
+(tokenizer, chat template, patterns of an adapter) are tried in a separate process with bounded time
+and memory (`waggle.models.trial`). Code in a folder is never run. Folders that this package made or
+ships are exempt. A folder is checked once per process while its files stay the same. Invariant: a
+folder that fails costs at most `MEMORY` bytes and `SECONDS` of CPU time, and one line gives the
+reason.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ from waggle.models import trial
 from waggle.models.fetch import cache_dir
 
 SECONDS = 20
-"""Processor time of a trial. A tokenizer of 256,000 tokens takes two."""
+"""Maximum CPU time of a trial, in seconds. A tokenizer of 256,000 tokens takes two."""
 MEMORY = 768 << 20
-"""Bytes of memory of a trial."""
+"""Maximum memory of a trial, in bytes."""
 MAX_RANK = 1 << 14
 SMALL = 50_000_000
-"""So many weights may be missing: the library that loads the rest says so."""
+"""Number of weights that may be missing; the library that loads the rest reports it."""
 MAX_SETTINGS = 4 << 20
-"""Bytes of a file of settings."""
+"""Maximum size of a settings file, in bytes."""
 MAX_TABLE = 64 << 20
-"""Bytes of a tokenizer or of an index of weights; the largest in use have half of it."""
+"""Maximum size of a tokenizer or weight index, in bytes; the largest in use have half of it."""
 _TABLES = ("tokenizer.json", "vocab.json", "model.safetensors.index.json",
            "adapter_model.safetensors.index.json")  # fmt: skip
 _READ = (".json", ".jinja", ".txt", ".model", ".tiktoken")
-"""Endings of files that libraries read whole."""
+"""Suffixes of files that libraries read whole."""
 _COUNTS = {
     "vocab_size": trial.MAX_ID, "hidden_size": 1 << 17, "intermediate_size": 1 << 20,
     "num_hidden_layers": 1 << 10, "num_attention_heads": 1 << 12, "num_key_value_heads": 1 << 12,
@@ -47,7 +48,7 @@ _COUNTS = {
 }  # fmt: skip
 """Largest plausible counts of a configuration, far above the largest models."""
 _CODE = "_implementation"
-"""Ending of settings that may name code of the hub."""
+"""Suffix of settings that may name code on the hub."""
 _PATTERNS = ("target_modules", "exclude_modules", "layers_pattern")
 
 
@@ -55,7 +56,7 @@ def require_sound(folder: Path, adapter: Path | None = None) -> None:
     """Refuse a folder of weights, or an adapter for it, that cannot be opened safely.
 
     Raises:
-        ConfigError: one line that says why and what to do.
+        ConfigError: with one line that gives the reason and the fix.
     """
     for place in (folder, adapter):
         if place is not None:
@@ -85,13 +86,13 @@ def _require_sizes(place: Path) -> None:
 
 
 def _stamps(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    """Return names, sizes and times of the files that a trial opens."""
+    """Return names, sizes and modification times of the files that a trial opens."""
     found = [path for path in sorted(folder.glob("*")) if path.suffix in _READ]
     return tuple((path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in found)
 
 
 def _settings(path: Path) -> dict[str, Any]:
-    """Return the object in a file of settings; whatever else it holds is left to its library."""
+    """Return the object in a settings file; anything else gives {} and is left to its library."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -115,7 +116,7 @@ def _require_counts(folder: Path) -> None:
 
 
 def _require_weights(folder: Path) -> None:
-    """Refuse a configuration of far more weights than lie beside it: they would be made up."""
+    """Refuse a configuration of far more weights than its folder has: they would be made up."""
     raw = _settings(folder / "config.json")
     width, deep, words = (raw.get(k) for k in ("hidden_size", "num_hidden_layers", "vocab_size"))
     if isinstance(width, int) and isinstance(deep, int) and isinstance(words, int):
@@ -127,7 +128,7 @@ def _require_weights(folder: Path) -> None:
 
 
 def _leaves(raw: Any) -> Iterator[tuple[str, float | str]]:
-    """Yield the numbers and texts in a configuration and its parts, with their names."""
+    """Yield the names and values of all numbers and strings in a nested configuration."""
     waiting: list[tuple[str, Any]] = [("", raw)]
     while waiting:
         key, value = waiting.pop()
@@ -141,10 +142,10 @@ def _leaves(raw: Any) -> Iterator[tuple[str, float | str]]:
 
 
 def _patterns(adapter: Path) -> tuple[str, ...]:
-    """Return the regular expressions of an adapter, after a look at its ranks.
+    """Check the ranks and scales of an adapter, and return its regular expressions.
 
     Raises:
-        ConfigError: for a rank or a scale that no adapter has.
+        ConfigError: for an implausible rank or scale.
     """
     raw = _settings(adapter / "adapter_config.json")
     by_name = {name: raw.get(name) or {} for name in ("rank_pattern", "alpha_pattern")}
@@ -165,7 +166,7 @@ def _tried(
     folder: str, patterns: tuple[str, ...], _: tuple[tuple[str, int, int], ...],
     seconds: int, memory: int,
 ) -> str:  # fmt: skip
-    """Return what a trial of the folder found wrong; empty where it went well."""
+    """Return the problem that a trial of the folder found; empty if it passed."""
     user = {"role": "user", "content": f"Task actions: WAIT.\nView: {_SAMPLE}"}
     start = [{"role": "system", "content": prompt.system()}, user]
     again = [*start, {"role": "assistant", "content": "{"}, {"role": "user", "content": "Again."}]
@@ -174,7 +175,7 @@ def _tried(
         "seconds": seconds, "memory": memory,
     }  # fmt: skip
     command = [sys.executable, "-P", str(trial.__file__)]
-    try:  # the machine may be busy: the wall clock has more patience than the processor's
+    try:  # the machine may be busy, so the wall-clock limit exceeds that on CPU time
         done = subprocess.run(
             command, input=json.dumps(wanted), capture_output=True, text=True, check=False,
             timeout=3 * seconds,
@@ -190,4 +191,4 @@ def _tried(
 
 
 _SAMPLE = '{"native":{"x":-3.5,"é":["h3x"," "]},"traces":[]}' + "a" * 400 + " " * 400 + "1" * 400
-"""Text like that of a prompt, with runs on which careless expressions take for ever."""
+"""Text like a prompt's, with runs on which careless regular expressions take for ever."""

@@ -46,8 +46,8 @@ def watched(law: Law, requests: Sequence[Request]) -> Sequence[Decode]:
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
-    except _Alarm as rang:
-        place = plugin_files.place_of(rang)
+    except _Alarm as alarm:
+        place = plugin_files.place_of(alarm)
         raise ContractError(
             f"law {law.name!r} took over {seconds:g} s for {len(requests)} requests"
             + (f" ({place})" if place else "")

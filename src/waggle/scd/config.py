@@ -1,7 +1,7 @@
-"""Recipes: everything that fixes a training run, as one TOML file (Table "SCD configuration").
+"""Recipes: all settings of a training run, as one TOML file (Table "SCD configuration").
 
-Defaults are the paper's values; a docstring says where the paper is silent. Unknown keys are an
-error, so that a typo cannot quietly train something else.
+Defaults are the paper's values; docstrings mark those that the paper does not give. Unknown keys
+are errors, so that a typo cannot silently change the training.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _FORMER = {
     "corpus": {"scale", "linked"},
     "harvest": {"orders", "linked", "crowded", "poised", "eased", "relays", "agreed"},
 }
-"""Settings that laws trained earlier name and that recipes no longer have."""
+"""Removed settings, by section, that the recipes of older laws may still contain."""
 _HARVESTED = ("native", "synthetic", "disguised", "close", "ports", "far", "near")
 """Kinds of views of a token corpus."""
 _OF_OTHER_KINDS = ("trajectories",)
-"""Tables of recipes that say more, such as those of Agent Distillation."""
+"""TOML tables of other kinds of recipes, such as those of Agent Distillation."""
 MODULES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
@@ -45,11 +45,11 @@ class _Settings(BaseModel):
 
 
 class Adaptation(_Settings):
-    """What of the backbone is trained, and how it is shipped."""
+    """Which parameters of the backbone are trained, and how they are shipped."""
 
     kind: Literal["lora", "dense", "full"] = "lora"
-    """`lora`; `dense`: the target matrices themselves, shipped as a low-rank difference; `full`:
-    every weight, shipped as weights."""
+    """`lora`: an adapter; `dense`: the target matrices themselves, shipped as a low-rank
+    difference; `full`: all weights, shipped in full."""
     rank: Positive = 32
     """Rank of the adapter (for `dense`: of the shipped factorisation)."""
     alpha: Positive = 64
@@ -63,14 +63,14 @@ class Adaptation(_Settings):
 
 
 class Stage(_Settings):
-    """What both stages have: length, batch and learning rate."""
+    """The settings that both stages have: length, batch size and learning rate."""
 
     updates: Positive = 648
-    """Optimizer updates; with `seconds` the most there may be."""
+    """Number of optimizer updates; the maximum number if `seconds` is set."""
     seconds: Annotated[float, Field(gt=0, le=86_400)] | None = None
-    """Time budget: the stage ends when it is spent, and the learning rate follows the share that is
-    gone, or that of the updates where it is the larger. The clock starts after the first update,
-    which may compile. Without it the stage is a pure function of its seed."""
+    """Time budget: the stage ends when it is spent, and the learning-rate schedule follows the
+    fraction spent of the time or of the updates, whichever is larger. The clock starts after the
+    first update, which may compile. Without a budget the stage is a pure function of its seed."""
     batch: Positive = 16
     """Decision records per update."""
     rate: Rate = 2e-6
@@ -78,15 +78,15 @@ class Stage(_Settings):
     weight_decay: Share = 0.01
     """AdamW weight decay."""
     clip: Annotated[float, Field(gt=0)] = 1.0
-    """Largest gradient norm, of the backbone and of the heads each; the paper is silent."""
+    """Maximum gradient norm, for backbone and heads separately; not given in the paper."""
     rate_warm_up: Annotated[int, Field(ge=0)] = 0
-    """Updates over which the learning rate rises; the paper is silent."""
+    """Number of learning-rate warm-up updates; not given in the paper."""
     decay: Literal["constant", "cosine"] = "constant"
-    """How the learning rate falls afterwards; the paper is silent."""
+    """Learning-rate schedule after the warm-up; not given in the paper."""
 
 
 class StageOne(Stage):
-    """The decision-supervised warm start. The paper gives no schedule; these are ours."""
+    """The decision-supervised warm start. The paper gives no schedule; the defaults are ours."""
 
     updates: Positive = 864
     rate: Rate = 1e-4
@@ -110,17 +110,17 @@ class StageTwo(Stage):
     beta: Annotated[float, Field(ge=0)] = 0.10
     """Weight of the symmetric KL within the orbit loss."""
     warm_up: Annotated[int, Field(ge=0)] = 8
-    """Updates before the auxiliary losses count."""
+    """Number of first updates in which the auxiliary losses have weight zero."""
     ramp: Annotated[int, Field(ge=0)] = 32
-    """Updates over which their weights then rise."""
+    """Number of updates over which their weights then rise."""
 
 
 class Run(_Settings):
-    """How the machine is used; what is learned changes by rounding and by dropout draws alone.
+    """Machine settings; they change the learned weights by rounding and dropout draws alone.
 
-    Compiled adapters draw dropout by a hash of the place, and tokens that are computed once are
-    dropped alike in all sequences that share them. What is validated, and how often, chooses the
-    update that is selected.
+    Compiled adapters draw dropout from a hash of the position, and tokens that are computed once
+    have the same dropout in all sequences that share them. The validation settings determine which
+    update is selected.
     """
 
     device: str = "auto"
@@ -128,54 +128,54 @@ class Run(_Settings):
     dtype: Literal["bfloat16", "float32"] = "bfloat16"
     """Arithmetic of the backbone; trained weights are always kept in float32."""
     tokens_per_pass: Positive = 12_288
-    """Tokens that are run together; lower it if memory runs out."""
+    """Tokens per forward pass; lower it if memory runs out."""
     checkpointing: bool = False
     """Recompute activations in the backward pass: less memory, a third more arithmetic."""
     compile: bool = False
     """Compile the layers of the backbone: up to a minute or two at the start, faster updates."""
     compile_arms: bool = False
-    """With `compile`: also in the processes of `--arm all`, where each trains several arms. Worth
-    it where an arm takes minutes."""
+    """With `compile`: compile also in the processes of `--arm all`, each of which trains several
+    arms. Worthwhile if an arm takes minutes."""
     evaluate_every: Positive = 72
     """Updates between two measurements of validation loss."""
     validation_records: Positive = 800
-    """Validation records that count."""
+    """Number of validation records used."""
     log_every: Positive = 1
-    """Updates between two readings of the losses: each makes the processor wait for the GPU."""
+    """Updates between two log entries; each makes the CPU wait for the GPU."""
     tree: bool = False
-    """Compute what only some sequences begin with (an orbit pair its contract, records of a task
-    its text) once, not only the beginning that all share. For large backbones; off under `capture`.
-    """
+    """Compute once not only the prefix common to all sequences but also those of some: an orbit
+    pair shares its contract, records of a task share its text. For large backbones; off under
+    `capture`."""
     capture: bool = False
-    """On a GPU: updates whose shape was met before are replayed as one CUDA graph."""
+    """On a GPU: replay updates whose shape has occurred before as one CUDA graph."""
     save_every: Positive = 72
     """Updates between two checkpoints."""
     tracker: str = "none"
     """A tracker in addition to `metrics.jsonl`: `none`, `tensorboard`, `trackio` or `wandb`."""
 
     def fixed(self) -> dict[str, Any]:
-        """Return what a run keeps when it is resumed: arithmetic, and what selects an update."""
+        """Return the settings that a resumed run must keep: dtype and validation settings."""
         return self.model_dump(include={"dtype", "evaluate_every", "validation_records"})
 
 
 class Recipe(_Settings):
-    """A training run."""
+    """The settings of a training run."""
 
     name: str = "run"
-    """Names the run."""
+    """Name of the run."""
     backbone: str = "qwen3-4b-instruct-2507"
     """A model of `waggle models list`, a Hugging Face id, or a folder."""
     order: Order = "shuffled"
-    """Canon order: `shuffled` (the paper) or `canonical` (an orbit pair is then one text)."""
+    """Canon order: `shuffled`, as in the paper, or `canonical`, where an orbit pair is one text."""
     max_context: Positive = 16_384
-    """Decision records of more tokens, prompt and answer together, are left out."""
+    """Decision records with more tokens, prompt and answer together, are left out."""
     reduction: Literal["mean", "sum"] = "mean"
-    """Token loss of a record: mean over its tokens (the scale of the reported NLL) or their sum
-    (the letter of Eq. token-loss)."""
+    """Token loss of a record: the mean over its tokens, which is the scale of the reported NLL, or
+    their sum, as Eq. token-loss is written."""
     corpus: CorpusSettings = CorpusSettings()
     harvest: HarvestSettings = HarvestSettings()
-    """A token corpus for stage one. In shuffled order every other view has fresh names and rows,
-    the rest those it was seen with; with `as_seen` each orbit is one view, as it was seen."""
+    """A token corpus for stage one. In shuffled order every other view gets fresh names and row
+    order, and the rest keep theirs; with `as_seen` each orbit gives one view, as it was seen."""
     transitions: TransitionSettings = TransitionSettings()
     adaptation: Adaptation = Adaptation()
     stage_one: StageOne = StageOne()
@@ -183,18 +183,18 @@ class Recipe(_Settings):
     run: Run = Run()
 
     def source(self) -> str:
-        """Say in a few words what the law was trained on."""
+        """Return a short description of the training data."""
         return f"{self.corpus.bundles} bundles, {self.corpus.native} native"
 
     def harvested(self) -> str:
-        """Say what stage one reads instead, if that is a token corpus; else nothing."""
+        """Describe the token corpus of stage one; empty if it reads the decision corpus."""
         if not (self.harvest.native or self.harvest.synthetic):
             return ""
         counts = {kind: getattr(self.harvest, kind) for kind in _HARVESTED}
         return ", ".join(f"{count:,} {kind} views" for kind, count in counts.items() if count)
 
     def uncompiled(self) -> Recipe:
-        """Return the recipe without compilation, for work that is over before it pays."""
+        """Return the recipe without compilation, for work too short to benefit from it."""
         return self.model_copy(update={"run": self.run.model_copy(update={"compile": False})})
 
 
@@ -205,16 +205,16 @@ def read_recipe(path: Path) -> Recipe:
     """Read a recipe.
 
     Raises:
-        ConfigError: one line that names the file, the key and what is wrong with it.
+        ConfigError: with one line that names the file, the key and the problem.
     """
     return read_recipe_of(path, Recipe)
 
 
 def read_recipe_of(path: Path, kind: type[R]) -> R:
-    """Read a recipe of a kind that says more; `extends` names one that it changes in part.
+    """Read a recipe as an instance of `kind`; its key `extends` names a recipe to override.
 
     Raises:
-        ConfigError: one line that names the file, the key and what is wrong with it.
+        ConfigError: with one line that names the file, the key and the problem.
     """
     data = _read(path)
     if (base := data.pop("extends", None)) is not None:
@@ -243,7 +243,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _changed(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of one recipe with those of another in their place, key by key."""
+    """Return the base settings overridden by `own`; tables are merged key by key."""
     parts = {
         key: base[key] | value
         for key, value in own.items()
@@ -253,7 +253,7 @@ def _changed(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
 
 
 def recipe_of_law(data: dict[str, Any]) -> Recipe:
-    """Return the recipe that a trained law names, without settings that only others have."""
+    """Return the recipe stored with a trained law, without removed settings and foreign tables."""
     parts = {
         part: {key: value for key, value in data[part].items() if key not in former}
         for part, former in _FORMER.items()
@@ -271,10 +271,10 @@ def weights(stage: StageTwo, arm: str) -> tuple[float, float]:
 
 
 def terms(order: Order, stage: StageTwo, arm: str) -> list[str]:
-    """Return which terms of an arm taught more than imitation: `orbit`, `field`.
+    """Return the terms of an arm that teach more than imitation: `orbit`, `field`.
 
-    In canonical order both views of an orbit pair are one text. The consistency of the orbit term
-    is zero there, and its rest imitates the same record and the summary of it once more.
+    In canonical order both views of an orbit pair are the same text. The consistency part of the
+    orbit term is then zero, and the rest imitates the same record and its summary once more.
     """
     orbit, field = weights(stage, arm)
     active = {"orbit": orbit > 0 and order == "shuffled", "field": field > 0}
@@ -282,7 +282,7 @@ def terms(order: Order, stage: StageTwo, arm: str) -> list[str]:
 
 
 def objective(order: Order, stage: StageTwo, arm: str) -> str:
-    """Name a training by the terms that taught more than imitation."""
+    """Return a name for the training, from the terms that teach more than imitation."""
     active = terms(order, stage, arm)
     if len(active) == 2:
         return "Swarm-Consistent Distillation"

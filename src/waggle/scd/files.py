@@ -1,7 +1,7 @@
-"""Files and folders of a run that appear whole or not at all.
+"""Atomic writes of the files and folders of a run.
 
 Everything is written under a temporary name and renamed when it is complete. A kill or a full disk
-therefore leaves nothing behind that looks finished.
+therefore never leaves a partial file under its final name.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from torch import Tensor
 from waggle.core.errors import WaggleError
 
 LAW = "law"
-"""Name of the folder that a stage ships its law in."""
+"""Name of the folder that a stage exports its law to."""
 ABOUT = "waggle.json"
-"""File in which an exported law says what it is: backbone, order, card and recipe."""
+"""File that describes an exported law: backbone, order, card and recipe."""
 
 
 class TrainError(WaggleError):
-    """A training run that cannot go on as asked."""
+    """Raised when a training run cannot continue as requested."""
 
 
 def write_file(path: Path, data: bytes) -> None:
     """Write a file.
 
     Raises:
-        TrainError: in one line, when the disk is full or not writable.
+        TrainError: with a one-line message, when the disk is full or not writable.
     """
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -50,7 +50,7 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """Return the object of a JSON file, or None if the file is missing, damaged or no object."""
+    """Return the object in a JSON file, or None if it is missing, damaged or not an object."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -59,7 +59,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def about(law: Path) -> dict[str, Any]:
-    """Return what an exported law says about itself; nothing if that cannot be read."""
+    """Return the description of an exported law; empty if it cannot be read."""
     return read_json(law / ABOUT) or {}
 
 
@@ -68,7 +68,7 @@ def new_folder(target: Path) -> Iterator[Path]:
     """Yield an empty folder to fill; it replaces `target` when the block ends without an error.
 
     Raises:
-        TrainError: in one line, when the disk is full or not writable.
+        TrainError: with a one-line message, when the disk is full or not writable.
     """
     partial = target.with_name(f".{target.name}.partial")
     try:
@@ -83,7 +83,7 @@ def new_folder(target: Path) -> Iterator[Path]:
         raise _full(target, error.strerror or error) from None
     except BaseException as error:
         shutil.rmtree(partial, ignore_errors=True)
-        # safetensors and torch report a full disk by errors of their own.
+        # safetensors and torch raise other exception types when the disk is full.
         if type(error).__name__ in ("SafetensorError", "RuntimeError"):
             raise _full(target, one_line(error)) from None
         raise
@@ -109,7 +109,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read tensors back.
+    """Read tensors from a safetensors file.
 
     Raises:
         TrainError: if the file is missing or damaged.

@@ -1,8 +1,8 @@
 """Training-only heads: Q (orbit, twelve linear factors) and f (field predictor).
 
-"Anonymous-orbit construction" and "Sequential transition collection". Both read the controller's
-final current-view hidden state; neither is part of a deployed law. Invariant: output widths come
-from the factor classes alone, so they do not depend on the population or on a task.
+See the paper's "Anonymous-orbit construction" and "Sequential transition collection". Both heads
+read the controller's final current-view hidden state; neither is part of a deployed law. Invariant:
+output widths depend on the factor classes alone, not on the population or on a task.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ HIDDEN = 512
 FIELD_WIDTHS = {
     "novelty": 6, "support": 6, "conflict": 6, "ttl": 10, "ready": 2, "commitment": 6,
 }  # fmt: skip
-"""Classes of every field target: null and bins 0-4, null and TTL 0-8, two, and empty or 0-4."""
+"""Classes per field target: null and bins 0-4; null and TTL 0-8; two; empty or 0-4."""
 
 
 FAR = -1e4
-"""Logit of a class that a group has not; its probability is zero in every arithmetic."""
+"""Logit of a class that a group does not have; its probability is zero in every dtype."""
 
 
 class Classifiers(nn.Module):
-    """Several linear classifiers of one input in one product.
+    """Several linear classifiers of one input, computed as one matrix product.
 
-    Logits are (records, groups, classes of the widest group); what a group has not is `FAR`.
+    Logits are (records, groups, classes of the widest group); classes that a group does not have
+    get `FAR`.
     """
 
     far: Tensor
@@ -64,7 +65,7 @@ class OrbitHeads(Classifiers):
 
 
 class FieldHead(nn.Module):
-    """Hidden state and 32-dimensional factor embeddings to the next field, through 512 GELUs."""
+    """The next-field predictor: hidden state and 32-dimensional factor embeddings, 512 GELUs."""
 
     first: Tensor
 

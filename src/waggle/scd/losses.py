@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 HISTOGRAMS = ("novelty", "support", "conflict", "ttl")
-"""The family F of the field loss: soft-label targets. The targets behind them are family B."""
+"""Family F of the field loss: targets with soft labels. The targets after these are family B."""
 
 
 def token_nll(logits: Tensor, targets: Tensor) -> Tensor:
@@ -21,12 +21,12 @@ def token_nll(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def record_loss(nll: Tensor, record: Tensor, records: int, *, mean: bool) -> Tensor:
-    """Sum token losses to records, Eq. token-loss: (tokens,) -> (records,).
+    """Sum token losses per record, Eq. token-loss: (tokens,) -> (records,).
 
     Args:
         nll: token losses of all assistant tokens of a batch, in any order.
-        record: which record each token belongs to.
-        records: how many records there are.
+        record: index of each token's record.
+        records: number of records.
         mean: divide by the record's length; the equation itself sums.
     """
     total = torch.zeros(records, dtype=nll.dtype, device=nll.device).index_add(0, record, nll)
@@ -37,7 +37,7 @@ def record_loss(nll: Tensor, record: Tensor, records: int, *, mean: bool) -> Ten
 
 
 def symmetric_kl(one: Tensor, other: Tensor) -> Tensor:
-    """Return D_SKL of two batches of logits: half of each direction's KL, per row."""
+    """Return D_SKL of two batches of logits, per row: half the sum of the KL in both directions."""
     p, q = one.float().log_softmax(-1), other.float().log_softmax(-1)
     return 0.5 * ((p.exp() - q.exp()) * (p - q)).sum(-1)
 

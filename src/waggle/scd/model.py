@@ -1,7 +1,8 @@
-"""The student: a backbone, and what of it is trained (LoRA, target matrices, or everything).
+"""The student: a backbone and its trained parameters (LoRA, target matrices, or all of them).
 
-Trained weights are float32 and arithmetic is autocast, so that a learning rate of 2e-6 is not lost
-in bfloat16 rounding. Invariant: `trainable` is exactly what a checkpoint has to hold.
+Trained weights are float32 and passes run under autocast, so that updates at a learning rate of
+2e-6 are not lost in bfloat16 rounding. Invariant: `trainable` returns exactly the weights that a
+checkpoint has to hold.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from waggle.scd.forward.run import run
 
 
 class FrozenOutput(NamedTuple):
-    """What a frozen student makes of some records, in their order, on the CPU."""
+    """The outputs of a frozen student for a set of records, in record order, on the CPU."""
 
     hidden: Tensor
     """Final local-view state of each record, (records, width), float32."""
     nll: Tensor
     """Sum of the token losses of each answer."""
     tokens: Tensor
-    """Tokens of each answer."""
+    """Number of tokens in each answer."""
 
 
 class Student:
@@ -52,7 +53,7 @@ class Student:
         fused.install(base)
         if recipe.run.compile:
             fused.compile_layers(base)
-        # A loaded backbone is in evaluation mode and new adapters are not: all of it trains.
+        # A loaded backbone is in evaluation mode, new adapters are not: set both to training.
         self.model.train()
         self.width = int(base.config.hidden_size)
 
@@ -61,12 +62,12 @@ class Student:
         return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
 
     def arithmetic(self) -> torch.autocast:
-        """Run in the recipe's arithmetic; weights are cast where they are used."""
+        """Return the autocast context of the recipe's dtype; weights are cast where used."""
         kind = torch.device(self.device).type
         return torch.autocast(kind, self.dtype, enabled=self.dtype != torch.float32)
 
     def read(self, rows: Rows) -> FrozenOutput:
-        """Run the frozen student once over some records, those of similar length together."""
+        """Run the frozen student over the records, batching those of similar length."""
         self.model.eval()
         hidden = torch.zeros(len(rows), self.width)
         nll, tokens = torch.zeros(len(rows)), torch.zeros(len(rows))
@@ -84,7 +85,7 @@ class Student:
 
 
 def free_memory() -> None:
-    """Free the memory of models that nothing uses; a loaded law is kept from collection."""
+    """Free the memory of unused models; loaded laws are frozen in the garbage collector."""
     gc.unfreeze()
     gc.collect()
     if torch.cuda.is_available():
@@ -102,17 +103,17 @@ def _backbone(recipe: Recipe, device: str) -> tuple[Any, Any]:
     name = recipe.backbone
     dtype = recipe.run.dtype if recipe.adaptation.kind == "lora" else "float32"
     if name == "nano":
-        # Made afresh: a copy in the cache may be of another tokenizer.
+        # Built anew: a copy in the cache may have been made with another tokenizer.
         model, tokenizer = nano()
         return model.to(device), tokenizer
     return load.load(name, device, dtype)
 
 
 def _adapted(base: Any, adaptation: Adaptation, seed: int) -> Any:
-    """Choose what of a backbone is trained.
+    """Mark the trained parameters of a backbone, or add LoRA to it, and return the model.
 
     Raises:
-        ConfigError: if it has none of the target modules.
+        ConfigError: if the backbone has none of the target modules.
     """
     if adaptation.kind == "lora":
         return _with_lora(base, adaptation, seed)
@@ -138,7 +139,7 @@ def _with_lora(base: Any, adaptation: Adaptation, seed: int) -> Any:
         bias="none",
         task_type="CAUSAL_LM",
     )
-    # LoRA's first factor is drawn from torch's generator: seed it, so that arms can share it.
+    # LoRA's first factor is drawn from torch's generator; seed it so that arms can share it.
     with torch.random.fork_rng(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.manual_seed(seed % 2**63)

@@ -1,10 +1,10 @@
-"""Packed laws: where they lie, what `law.json` says of one, and whether its files are unchanged.
+"""Packed laws: their folders, their manifest `law.json`, and checks that files are unchanged.
 
 The folder of a packed law holds weights in bfloat16 (a whole model, or a PEFT adapter on a base
 that is fetched by name), the model card, the results the card was made from, and `law.json`. `nano`
-lies beside this file; other packed laws are distributions of their own, found by their entry point
-in the group `waggle.laws`. `pack` makes such a folder. Invariant: nothing is loaded whose digest is
-not the one in `law.json`.
+is a folder beside this file; other packed laws are separate distributions, found by their entry
+point in the group `waggle.laws`. `pack` makes such a folder. Invariant: a file is loaded only if
+its digest is the one in `law.json`.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from waggle.built_in import ELSEWHERE
 from waggle.core.errors import ConfigError, suggest
 
 ROOT = Path(__file__).parent
-"""Where the laws of this package lie."""
+"""Folder of the laws of this package."""
 OWN = ("nano",)
 """The laws of this package."""
 LAW = "law.json"
 RESULTS = "results.json"
 CARD = "README.md"
 SOURCE = "packed from"
-"""Among the results: digest of the exported law whose very weights were packed."""
+"""Key of the results: digest of the exported law whose weights were packed."""
 FORMAT = 1
 MAX_LAW = 1 << 20
-"""Bytes of a law.json."""
+"""Maximum size of a law.json, in bytes."""
 LOADED = (".json", ".jinja", ".safetensors", ".txt", ".model", ".bin", ".pt", ".tiktoken")
-"""Endings of files that libraries load; each of a packed law must be listed."""
+"""Suffixes of files that libraries load; a packed law must list each such file."""
 MAX_FILE = 15 << 20
-"""Bytes of one file of a shipped law."""
+"""Maximum size of one file of a shipped law, in bytes."""
 MAX_WHOLE = {"full": 25_000_000, "dense": 90_000_000, "lora": 90_000_000}
-"""Bytes of a whole shipped law, by kind."""
+"""Maximum size of a whole shipped law, in bytes, by kind."""
 
 
 class FileDigest(msgspec.Struct, frozen=True):
@@ -49,23 +49,23 @@ class FileDigest(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What `law.json` says."""
+    """The contents of `law.json`."""
 
     format: int = FORMAT
     name: str
     kind: Literal["lora", "dense", "full"]
-    """`full`: a model of its own; otherwise an adapter on the backbone."""
+    """`full`: a whole model; otherwise an adapter on the backbone."""
     backbone: str
     order: Literal["shuffled", "canonical"]
     """The canon order it was trained in and is used with."""
     teacher: str
     parameters: int
-    """Weights that ship."""
+    """Number of shipped weights."""
     seeds: Mapping[str, Any]
     corpus: Mapping[str, Any]
     recipe: Mapping[str, Any]
     training: Mapping[str, Any] = {}
-    """What the trainer wrote down: selected update, losses, phase times."""
+    """The trainer's entries: selected update, losses, phase times."""
     files: Mapping[str, FileDigest] = {}
 
     @property
@@ -75,12 +75,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def names() -> list[str]:
-    """Return the packed laws that are installed, and those of the project that could be."""
+    """Return the names of installed packed laws and of those of the project one can install."""
     return sorted({*OWN, *ELSEWHERE, *_distributed()})
 
 
 def folder(name: str) -> Path:
-    """Return the folder of a packed law; its weights may be missing where it is `nano`.
+    """Return the folder of a packed law; that of `nano` may lack its weights.
 
     Raises:
         ConfigError: with the fix, for a law that is not installed.
@@ -98,7 +98,7 @@ def folder(name: str) -> Path:
 def _distributed() -> dict[str, Path]:
     """Return the packed laws of installed distributions.
 
-    The module of such an entry point lies beside a `law.json`; nothing is imported to find out.
+    The module of such an entry point lies beside a `law.json`; it is located without an import.
     """
     found = {}
     for point in entry_points(group="waggle.laws"):
@@ -111,7 +111,7 @@ def _distributed() -> dict[str, Path]:
 
 
 def present(name: str) -> bool:
-    """Whether the weights of a packed law are in this installation."""
+    """Return whether the weights of a packed law are in this installation."""
     try:
         return (folder(name) / LAW).is_file()
     except ConfigError:
@@ -122,7 +122,7 @@ def manifest(place: Path) -> Manifest:
     """Read the `law.json` of a folder.
 
     Raises:
-        ConfigError: one line with the fix.
+        ConfigError: with one line that names the fix.
     """
     path = place / LAW
     try:
@@ -143,7 +143,7 @@ def manifest(place: Path) -> Manifest:
 def verify(place: Path) -> Manifest:
     """Check every file that a law is loaded from against its digest, and return its manifest.
 
-    The card is for people and may be edited; everything else must be what was shipped.
+    The card is for people and may be edited; everything else must be as shipped.
 
     Raises:
         ConfigError: naming the first file that is missing, changed or not listed.
@@ -163,7 +163,7 @@ def verify(place: Path) -> Manifest:
 
 
 def stamp_of(path: Path) -> FileDigest | None:
-    """Return size and digest of a file, or None where there is none."""
+    """Return size and digest of a file, or None if it cannot be read."""
     try:
         with path.open("rb") as file:
             return FileDigest(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())

@@ -1,4 +1,4 @@
-"""Packing: the folder that ships is made from the folder that training exported.
+"""Packing: making a shippable folder from the folder that training exported.
 
 Weights are cast to bfloat16 and split into files of bounded size with an index, in the layout of
 transformers; the files needed to load them are copied; every file gets a digest in `law.json`.
@@ -25,7 +25,7 @@ _TOKENIZER = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
 )  # fmt: skip
 _LOAD_SETTINGS = ("is_local", "local_files_only")
-"""Settings in which a tokenizer keeps how it was loaded."""
+"""Tokenizer settings that record how it was loaded."""
 
 
 class PackReport(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ def pack(source: Path, target: Path, results: Mapping[str, Any], card: str = "")
         card: text of the model card.
 
     Raises:
-        ConfigError: when the source is no exported law or is too large to ship.
+        ConfigError: when the source is not an exported law or is too large to ship.
     """
     about = _exported(source)
     partial = target.with_name(f".{target.name}.partial")
@@ -68,7 +68,7 @@ def pack(source: Path, target: Path, results: Mapping[str, Any], card: str = "")
 
 
 def rewrite(folder: Path, manifest: Manifest, results: Mapping[str, Any], card: str) -> Manifest:
-    """Replace results and card of a shippable folder; the weights stay as they are."""
+    """Replace results and card of a shippable folder; the weights stay unchanged."""
     (folder / RESULTS).write_text(_text(results), encoding="utf-8")
     (folder / CARD).write_text(card, encoding="utf-8")
     found = stamped(folder, manifest)
@@ -123,7 +123,7 @@ def _write(source: Path, target: Path, kind: str) -> tuple[int, bool]:
     """Write weights, configuration and tokenizer.
 
     Returns:
-        how many weights there are, and whether they were rounded.
+        the number of weights, and whether they were rounded.
     """
     import torch
     from safetensors.torch import load_file
@@ -152,7 +152,7 @@ def _write(source: Path, target: Path, kind: str) -> tuple[int, bool]:
 
 
 def _drop_load_settings(path: Path) -> None:
-    """Remove what a tokenizer's settings say about how it was loaded."""
+    """Remove the settings of a tokenizer that record how it was loaded."""
     if path.is_file():
         settings = json.loads(path.read_text(encoding="utf-8"))
         kept = {name: settings[name] for name in settings if name not in _LOAD_SETTINGS}
@@ -168,7 +168,7 @@ def _write_shards(tensors: Mapping[str, Any], target: Path, stem: str) -> None:
     for number, group in enumerate(groups, start=1):
         name = f"{stem}-{number:05d}-of-{len(groups):05d}.safetensors"
         save_file(group, target / name, metadata={"format": "pt"})
-        (target / name).chmod(0o644)  # the library writes for its user alone
+        (target / name).chmod(0o644)  # the library makes files readable by their owner only
         names |= dict.fromkeys(group, name)
     size = sum(_size(tensor) for tensor in tensors.values())
     index = {"metadata": {"total_size": size}, "weight_map": names}

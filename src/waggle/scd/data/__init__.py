@@ -1,6 +1,6 @@
-"""Training data: `arrays`, `records`, `tokenize`, then `batches`, `harvest` and `encode`.
+"""Training data; read `arrays`, `records`, `tokenize`, then `batches`, `harvest` and `encode`.
 
-`arrays` holds encoded records end to end. `records` and `tokenize` turn corpus records into tokens,
-and `batches` deals arrays to updates. `harvest` makes the token corpus of stage one, `encode` the
-arrays and batches of the decision corpus.
+`arrays` stores encoded records end to end. `records` and `tokenize` turn corpus records into
+tokens, and `batches` assigns records to updates. `harvest` builds the token corpus of stage one,
+`encode` the arrays and batches of the decision corpus.
 """

@@ -2,7 +2,7 @@
 
 A set holds records of one kind. A decision is a prompt, the answer to it and rho of that answer; a
 transition is a prompt, rho of the admitted decision and the next field. Records of a token corpus
-have no labels. Invariant: row i is the i-th record that was asked for.
+have no labels. Invariant: row i is the i-th requested record.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class Encoded(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Some records of one kind, end to end."""
+    """The encoded records of one set, all of one kind, end to end."""
 
     ids: NDArray[np.integer[Any]]
     lengths: Index
-    """Tokens of each record, prompt and answer together."""
+    """Number of tokens of each record, prompt and answer together."""
     prompts: Index
-    """Tokens of each prompt."""
+    """Number of tokens of each prompt."""
     labels: NDArray[np.int64]
     """rho, (records, factors)."""
     targets: NDArray[np.float32]
@@ -50,17 +50,17 @@ class Rows:
 
     @cached_property
     def starts(self) -> Index:
-        """Where each record starts among the ids."""
+        """Start index of each record in `ids`."""
         found: Index = np.cumsum(self.lengths) - self.lengths
         return found
 
     @property
     def inputs(self) -> Index:
-        """How many tokens of each record the model reads: all but the last of the answer."""
+        """Number of tokens of each record that the model reads: all but the last of the answer."""
         return np.maximum(self.lengths - 1, self.prompts)
 
     def take(self, chosen: Index) -> Rows:
-        """Return some records, in the order given."""
+        """Return the chosen records, in the order given."""
         lengths = self.lengths[chosen]
         transitions = chosen if len(self.eventful) else chosen[:0]
         return Rows(
@@ -74,7 +74,7 @@ class Rows:
 
 
 def spans(starts: Index, lengths: Index) -> Index:
-    """Return the places of several spans, one after another."""
+    """Return the indices of several spans, concatenated."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
     places: Index = np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
@@ -85,7 +85,7 @@ def from_encoded(
     encoded: Sequence[Encoded], labels: Sequence[Sequence[int]],
     targets: Sequence[NDArray[np.float32]] = (), eventful: Sequence[bool] = (),
 ) -> Rows:  # fmt: skip
-    """Put decisions into arrays, or transitions if targets are given."""
+    """Return decisions as arrays, or transitions if targets are given."""
     return Rows(
         np.array([token for one in encoded for part in one for token in part], np.int32),
         np.array([len(one.prompt) + len(one.answer) for one in encoded], np.int64),
@@ -97,7 +97,7 @@ def from_encoded(
 
 
 def unlabelled(ids: NDArray[Any], lengths: NDArray[Any], prompts: NDArray[Any]) -> Rows:
-    """Return records without labels, as a token corpus has them."""
+    """Return records without labels, as in a token corpus."""
     return Rows(
         ids, lengths.astype(np.int64), prompts.astype(np.int64),
         np.zeros((len(lengths), 0), np.int64), np.zeros((0, 0, 0), np.float32),
@@ -106,13 +106,13 @@ def unlabelled(ids: NDArray[Any], lengths: NDArray[Any], prompts: NDArray[Any]) 
 
 
 def stack(parts: Sequence[Rows]) -> Rows:
-    """Put several sets one after another."""
+    """Concatenate several sets."""
     columns = [part.columns() for part in parts]
     return Rows(**{name: np.concatenate([c[name] for c in columns]) for name in columns[0]})
 
 
 def save(path: Path, rows: Rows) -> None:
-    """Write a set, whole or not at all."""
+    """Write a set to a file atomically."""
     from safetensors.numpy import save as packed
 
     write_file(path, packed(rows.columns()))
@@ -137,5 +137,5 @@ def load(path: Path) -> Rows:
 
 
 def damaged(path: Path, error: Exception) -> CorpusError:
-    """Return the error of a file that cannot be read."""
+    """Return the error for a file that cannot be read."""
     return CorpusError(f"{path} is damaged ({one_line(error)}); delete it and run again")

@@ -1,7 +1,7 @@
-"""Which records an update trains on: schedules, batches, and their cut into passes.
+"""The records that each update trains on: schedules, batches, and their split into passes.
 
 Invariant: the records, orbit images and transitions of an update are a pure function of (training
-seed, update). Arms of one seed therefore share them, and a resumed run meets the same batches.
+seed, update). Arms of one seed therefore share them, and a resumed run gets the same batches.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from waggle.scd.data.arrays import Index, Rows
 
 
 def _fast_permutation(size: int, seed: int) -> Index:
-    """Permute numbers with numpy, for the millions of records of a token corpus."""
+    """Return a random permutation by numpy, for the millions of records of a token corpus."""
     return np.random.Generator(np.random.PCG64(seed)).permutation(size)
 
 
 class Schedule:
-    """Deals record numbers to updates: epoch after epoch, each in an order of its own."""
+    """The assignment of record indices to updates; every epoch is a new permutation."""
 
     def __init__(
         self, size: int, batch: int, seed: int, purpose: str, *,
@@ -44,7 +44,7 @@ class Schedule:
         ]
 
     def records(self, update: int) -> Index:
-        """Return the record numbers of an update."""
+        """Return the record indices of an update."""
         return np.array([record for record, _ in self.batch(update)], np.int64)
 
     def _order(self, epoch: int) -> Sequence[int] | Index:
@@ -57,7 +57,7 @@ class Schedule:
 
 
 class StratifiedSchedule:
-    """Deals transitions to updates: a fixed number of eventful ones, then ordinary ones."""
+    """The assignment of transitions to updates: a fixed number of eventful ones, then ordinary."""
 
     def __init__(self, eventful: Sequence[bool], batch: int, share: float, seed: int) -> None:
         if not len(eventful):
@@ -77,7 +77,7 @@ class StratifiedSchedule:
         ]  # fmt: skip
 
     def records(self, update: int) -> Index:
-        """Return the transition numbers of an update."""
+        """Return the transition indices of an update."""
         return np.concatenate([some[plan.records(update)] for some, plan in self._strata])
 
 
@@ -91,7 +91,7 @@ class Batch(NamedTuple):
 
 
 class Batches:
-    """Deals encoded records to updates."""
+    """The encoded records of every update."""
 
     def __init__(
         self, decisions: Rows, schedule: Schedule, batch: int, *, images: Rows | None = None,
@@ -114,7 +114,7 @@ class Batches:
 
 
 def none_of(rows: Rows) -> Rows:
-    """Return a set of no records."""
+    """Return an empty set of the same kind."""
     return rows.take(np.zeros(0, np.int64))
 
 
@@ -125,12 +125,12 @@ def token_batches(tokens: Rows, stage: Stage, seed: int) -> Batches:
 
 
 def token_validation(tokens: Rows, seed: int, count: int) -> Rows:
-    """Return so many validation records of a token corpus."""
+    """Return `count` randomly drawn validation records of a token corpus."""
     return tokens.take(_fast_permutation(len(tokens), derive(seed, "validation records"))[:count])
 
 
 def passes(batch: Batch, budget: int) -> Iterator[Batch]:
-    """Cut a batch into passes of at most so many tokens; one record may exceed it."""
+    """Split a batch into passes of at most `budget` tokens; a single record may exceed it."""
     decisions, images, transitions = batch
     cost = decisions.inputs if images is None else decisions.inputs + images.inputs
     for group in groups(np.concatenate((cost, transitions.inputs)), budget):
@@ -143,7 +143,7 @@ def passes(batch: Batch, budget: int) -> Iterator[Batch]:
 
 
 def groups(cost: Index, budget: int) -> list[Index]:
-    """Cut records, in their order, into groups of at most so many tokens; one may exceed it."""
+    """Split records, in order, into groups of at most `budget` tokens; one record may exceed it."""
     if cost.sum() <= budget:
         return [np.arange(len(cost))] if len(cost) else []
     found: list[list[int]] = []

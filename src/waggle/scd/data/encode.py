@@ -1,9 +1,9 @@
-"""The decision corpus in tokens: encoded once by worker processes, kept as arrays, and its batches.
+"""The decision corpus as arrays of tokens, encoded once by worker processes, and its batches.
 
-    FOLDER/decisions-train-HASH.safetensors     one file per set; HASH names all that it depends on
+    FOLDER/decisions-train-HASH.safetensors     one file per set; HASH covers all it depends on
 
-Which records an update uses and which orbit element each gets are pure functions of (seed, update),
-so the images of a whole stage are encoded ahead, and every arm of every seed reads arrays.
+The records of an update and their orbit elements are pure functions of (seed, update), so the
+images of a whole stage are encoded in advance, and every arm of every seed reads arrays.
 Invariant: sets do not depend on the number of workers; a file under its final name is complete.
 """
 
@@ -36,7 +36,7 @@ from waggle.scd.data.records import field_targets, image, in_order
 from waggle.scd.data.tokenize import ChatEncoder, tokenizer_digest
 
 CHUNK = 256
-"""Records that a worker encodes at a time."""
+"""Number of records that a worker encodes per call."""
 
 
 class _Item(NamedTuple):
@@ -49,21 +49,21 @@ class _Item(NamedTuple):
 
 
 class EncodedCorpus:
-    """The records of one corpus in one tokenizer and order; a context, for its workers."""
+    """The encoded records of a corpus, in one order; a context manager for its worker processes."""
 
     def __init__(
         self, folder: Path, store: Store, tokenizer: Any, order: Order, *, longest: int,
         workers: int = 1,
     ) -> None:  # fmt: skip
-        """Open it; nothing is encoded before it is asked for.
+        """Open the corpus; a set is encoded when it is first requested.
 
         Args:
             folder: where encoded sets are kept.
             store: the corpus.
-            tokenizer: the backbone's.
-            order: canon order that views are shown in.
+            tokenizer: the backbone's tokenizer.
+            order: canon order of the views.
             longest: decision records with more tokens are left out.
-            workers: processes that encode.
+            workers: number of processes that encode.
         """
         self._folder, self._store, self._order = folder, store, order
         self._tokenizer, self._longest, self._workers = tokenizer, longest, workers
@@ -80,7 +80,7 @@ class EncodedCorpus:
         self._pool = None
 
     def decisions(self, split: str, limit: int | None = None) -> Rows:
-        """Return those of the (first `limit`) labelled views of a split that fit the context."""
+        """Return the labelled views of a split, or of its first `limit`, that fit the context."""
         found = self._decisions(split, limit)
         return found.take(self._fitting(found))
 
@@ -99,7 +99,7 @@ class EncodedCorpus:
         return kept
 
     def images(self, seed: int, updates: int, batch: int) -> Rows:
-        """Return the orbit image of every training record of every update, in their order."""
+        """Return the orbit image of every training record of every update, in update order."""
 
         def make() -> Rows:
             labelled = self._labelled("train")
@@ -115,7 +115,7 @@ class EncodedCorpus:
         return self._kept("images", ["images", seed, updates, batch], make)
 
     def transitions(self, split: str, limit: int | None = None) -> Rows:
-        """Return the (first `limit`) transitions of a split."""
+        """Return the transitions of a split, or its first `limit`."""
         played = self._store.manifest().settings.get("transitions", {}).get("order", "shuffled")
         fresh = self._order == "shuffled" and played == "canonical"
 
@@ -127,7 +127,7 @@ class EncodedCorpus:
         return self._kept(f"transitions-{split}", asked, make)
 
     def _kept(self, name: str, asked: list[Any], make: Callable[[], Rows]) -> Rows:
-        """Return a set from its file, making the file first if it is not there."""
+        """Return a set from its file, making the file first if it is missing."""
         part = "transitions" if asked[0] == "transitions" else "decisions"
         shards = [[shard.sha256 for shard in some] for some in self._store.splits(part).values()]
         digest = hashlib.sha256(json.dumps([self._name, asked, shards]).encode()).hexdigest()[:12]
@@ -149,7 +149,7 @@ class EncodedCorpus:
         return self._items[split]
 
     def _encoded(self, work: Callable[[Any], Rows], records: Sequence[Any]) -> Rows:
-        """Encode records in chunks, in worker processes if there are several of both."""
+        """Encode records in chunks, in worker processes if there are several of each."""
         chunks = [records[i : i + CHUNK] for i in range(0, len(records), CHUNK)]
         if self._workers <= 1 or len(chunks) <= 1:
             _open(self._tokenizer, self._order)
@@ -161,7 +161,7 @@ class EncodedCorpus:
 
 
 def decision_batches(corpus: EncodedCorpus, stage: Stage, seed: int) -> Batches:
-    """Return batches of decisions alone, for stage one and for the search of rates."""
+    """Return batches of decisions alone, for stage one and for the learning-rate search."""
     decisions = corpus.decisions("train")
     return Batches(decisions, Schedule(len(decisions), stage.batch, seed, "decisions"), stage.batch)
 
@@ -208,8 +208,9 @@ def _encode_transitions(records: Sequence[Transition], *, fresh: bool) -> Rows:
 
     Args:
         records: the transitions.
-        fresh: show an orbit image, named by the record. Episodes that were played in canonical
-            order need it; labels and targets stay, since neither knows names or places.
+        fresh: encode an orbit image, drawn by the record's key. Episodes that were played in
+            canonical order need it; labels and targets stay, since they contain no names or
+            positions.
     """
     views = [decode_view(bytes(record.view)) for record in records]
     if fresh:

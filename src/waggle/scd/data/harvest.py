@@ -1,16 +1,15 @@
 """The token corpus of stage one: harvested views, labelled and tokenised by worker processes.
 
     FOLDER/ORDER/manifest.json                   settings, tokenizer, rows of every split
-    FOLDER/ORDER/SPLIT.safetensors               ids (uint16, all sequences in a row) and lengths
-    FOLDER/.parts-HASH/SPLIT-00017.safetensors   some consecutive jobs, until all are there
+    FOLDER/ORDER/SPLIT.safetensors               ids (uint16, sequences end to end) and lengths
+    FOLDER/.parts-HASH/SPLIT-00017.safetensors   several consecutive jobs, until all are complete
 
-A sequence is the whole chat of one call and the answer to it; `prompts` says where the answer
-begins. Episodes are played in shuffled order, whichever order is written: the expert compares
-neither names nor places, so its record on a canonical view is its record on the shuffled one,
-renamed. A harvest that was killed goes on with the parts that are missing. A prompt counts once
-(with `as_seen` an orbit does), and one of the training split is left out of validation. Invariant:
-the same settings give the same arrays, whatever the number of workers and however often the harvest
-was interrupted.
+A sequence is the whole chat of one call and its answer; `prompts` gives the start of the answer.
+Episodes are played in shuffled order, whichever order is written: the expert compares neither names
+nor positions, so its record on a canonical view is its record on the shuffled one, renamed. An
+interrupted harvest resumes with the missing parts. Each prompt is kept once, or each orbit with
+`as_seen`, and validation leaves out those of the training split. Invariant: the same settings give
+the same arrays, whatever the number of workers and however often the harvest was interrupted.
 """
 
 from __future__ import annotations
@@ -39,35 +38,35 @@ from waggle.scd.data.tokenize import ChatEncoder, tokenizer_digest
 from waggle.scd.files import new_folder, write_file
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is made, how many parts are done, and how many there are."""
+"""Callback with the name of the work, the number of parts done, and the number of parts."""
 MANIFEST = "manifest.json"
 SPLITS = ("train", "validation")
 PART_VIEWS = 4_000
-"""Planned views of a part, about: some seconds of one process."""
+"""Approximate number of planned views per part: some seconds of one process."""
 BUNDLE_VIEWS = 200
-"""Views of a job that plays no episode, about."""
+"""Approximate number of views of a job that plays no episode."""
 
 
 class Part(NamedTuple):
-    """What some jobs give: sequences, and the hash of each prompt, or of its orbit."""
+    """The results of several jobs: sequences, and the hash of each prompt, or of its orbit."""
 
     rows: Rows
     hashes: NDArray[np.uint64]
 
 
 class _Harvest(NamedTuple):
-    """What a harvest is to give."""
+    """The specification of a harvest."""
 
     settings: HarvestSettings
     tokenizer: Any
     order: Order
     longest: int
     parts: Path
-    """Where parts are kept until all are there."""
+    """Folder for the parts until all are complete."""
 
 
 def identity(settings: HarvestSettings, tokenizer: Any, order: Order, longest: int) -> Any:
-    """Return what fixes the tokens."""
+    """Return the settings that determine the tokens."""
     return {
         "settings": settings.model_dump(mode="json"), "order": order, "longest": longest,
         "tokenizer": tokenizer_digest(tokenizer),
@@ -78,7 +77,7 @@ def token_corpus(
     folder: Path, settings: HarvestSettings, tokenizer: Any, order: Order, *, longest: int,
     workers: int = 1, progress: Progress = lambda _what, _done, _total: None,
 ) -> dict[str, Rows]:  # fmt: skip
-    """Return the token corpus of a folder in an order; harvest it first if it is not there.
+    """Return the token corpus of a folder in an order; harvest it first if it is missing.
 
     Raises:
         CorpusError: if the folder holds another token corpus, or a damaged one.
@@ -98,7 +97,7 @@ def token_corpus(
 
 
 def _cut(jobs: Sequence[Job]) -> list[Sequence[Job]]:
-    """Cut jobs into parts of about the same work."""
+    """Split jobs into parts of about the same work."""
     parts: list[Sequence[Job]] = []
     first = planned = 0
     for number, job in enumerate(jobs):
@@ -116,7 +115,7 @@ def _views(job: Job) -> int:
 def _harvested(
     wanted: _Harvest, splits: Mapping[str, list[Sequence[Job]]], workers: int, progress: Progress
 ) -> dict[str, list[Path]]:
-    """Make every part that is not there yet; return the files of each split, in order."""
+    """Make the missing parts; return the files of each split, in order."""
     files: dict[str, list[Path]] = {}
     missing: list[tuple[Sequence[Job], Path]] = []
     for split, parts in splits.items():
@@ -136,7 +135,7 @@ def _made(
         for jobs, path in missing:
             yield _make_part(jobs, path)
         return
-    # Long parts first, so that the processes end together.
+    # Long parts first, so that the processes finish at about the same time.
     missing = sorted(missing, key=lambda each: -sum(map(_views, each[0])))
     with process_pool(workers, _open, wanted) as pool:
         for made in [pool.submit(_make_part, jobs, path) for jobs, path in missing]:
@@ -152,7 +151,7 @@ def _open(wanted: _Harvest) -> None:
 
 
 def _make_part(jobs: Sequence[Job], path: Path) -> Path:
-    """Do some jobs, and keep what they give in one file."""
+    """Run several jobs and write their results to one file."""
     from safetensors.numpy import save as packed
 
     wanted: _Harvest = _STATE["wanted"]
@@ -170,9 +169,10 @@ def _make_part(jobs: Sequence[Job], path: Path) -> Path:
 
 
 def _shown(pairs: Sequence[Pair], order: Order, salt: int) -> list[Pair]:
-    """Show views in an order; in shuffled order every other view gets fresh names and rows.
+    """Return views in an order; in shuffled order every other view gets fresh names and row order.
 
-    Made views are named in a row and played ones by the runtime. A law must know both, and others.
+    Synthetic views have consecutive names, played ones those of the runtime. A law must handle
+    both, and others.
     """
     shown = []
     for i, (view, decision) in enumerate(pairs):
@@ -190,9 +190,10 @@ def _shown(pairs: Sequence[Pair], order: Order, salt: int) -> list[Pair]:
 def tokenised(
     encoder: ChatEncoder, pairs: Sequence[Pair], longest: int, orbits: Sequence[bytes] | None = None
 ) -> Part:
-    """Tokenise pairs, each prompt once; sequences beyond `longest` are left out.
+    """Tokenise pairs, each prompt once; sequences longer than `longest` are left out.
 
-    With `orbits`, a text that all views of an orbit share, each orbit once.
+    `orbits` gives, for each pair, a text that all views of its orbit share; each orbit is then
+    tokenised once.
     """
     unique: dict[int, tuple[list[int], Pair]] = {}
     prompts = encoder.prompts([view for view, _ in pairs])
@@ -215,7 +216,7 @@ def tokenised(
 
 
 def _joined(files: Mapping[str, Sequence[Path]]) -> dict[str, Rows]:
-    """Join the parts of every split; a prompt that was there before is left out."""
+    """Join the parts of every split; prompts that occurred before are left out."""
     made: dict[str, Rows] = {}
     seen: NDArray[np.uint64] = np.zeros(0, np.uint64)
     for split, paths in files.items():
@@ -259,7 +260,7 @@ def read(folder: Path, identity: Mapping[str, Any]) -> dict[str, Rows]:
     """Read a token corpus.
 
     Raises:
-        CorpusError: if it is damaged, or one of other settings.
+        CorpusError: if it is damaged, or was made with other settings.
     """
     try:
         made = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["identity"]

@@ -17,7 +17,7 @@ from waggle.corpus.store import CorpusError, Example
 from waggle.scd.heads import FIELD_WIDTHS
 
 _TRIES = 8
-"""Orbit elements that are drawn for a record before it counts as having no image."""
+"""Number of orbit elements drawn for a record before it counts as having no image."""
 
 
 class LabelledView(NamedTuple):
@@ -32,7 +32,7 @@ def labelled(examples: Iterable[Example]) -> list[LabelledView]:
     """Return the labelled views among corpus records.
 
     Raises:
-        CorpusError: if there is none.
+        CorpusError: if no record is labelled.
     """
     found = [LabelledView(e.key, e.read(), e.decision) for e in examples if e.decision is not None]
     if not found:
@@ -41,7 +41,7 @@ def labelled(examples: Iterable[Example]) -> list[LabelledView]:
 
 
 def in_order(view: View, decision: Decision | None, order: Order) -> tuple[View, Decision | None]:
-    """Show a view in a canon order, with its decision renamed to match."""
+    """Return a view in a canon order, with its decision renamed to match."""
     if order == "shuffled":
         return view, decision
     shown, naming = canonical(view)
@@ -49,10 +49,10 @@ def in_order(view: View, decision: Decision | None, order: Order) -> tuple[View,
 
 
 def image(view: View, decision: Decision, seed: int) -> tuple[View, Decision]:
-    """Return an orbit image of a pair; an element counts only if all local relations agree.
+    """Return an orbit image of a pair, under an element for which all local relations agree.
 
     Raises:
-        CorpusError: if no element that was drawn is consistent.
+        CorpusError: if none of the drawn elements is consistent.
     """
     for attempt in range(_TRIES):
         g = orbit.sample(view, derive(seed, "orbit element", attempt))

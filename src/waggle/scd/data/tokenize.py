@@ -1,8 +1,8 @@
-"""Views and decisions in tokens: the chat that a deployed law reads, and the answer it must give.
+"""Views and decisions as tokens: the chat that a deployed law reads, and the answer it must give.
 
 The prompt is the backbone's chat template up to the assistant's turn. The answer is the canonical
-record and the template's end of turn. Invariant: tokens are those of the tokenizer on the whole
-text, and the answer's tokens, and nothing else, carry loss.
+record and the template's end of turn. Invariant: the tokens equal those of tokenising the whole
+text at once, and only the answer's tokens carry loss.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from waggle.laws.dialogue import Dialogue
 from waggle.scd.data.arrays import Encoded
 
 FREQUENT = 8
-"""From so many views on, what all prompts of a contract begin with is tokenised once."""
+"""With at least this many views of a contract, their shared prompt prefix is tokenised once."""
 _SAMPLE = '{"task_action":"WAIT","response":null,"deposits":[],"commit":null}'
 
 
 class ChatEncoder:
-    """Turns (view, decision) pairs into tokens for one tokenizer."""
+    """An encoder of (view, decision) pairs as tokens of one tokenizer."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._dialogue = Dialogue(tokenizer)
@@ -40,12 +40,12 @@ class ChatEncoder:
         return [Encoded(prompt, answer) for prompt, answer in pairs]
 
     def prompts(self, views: Sequence[View]) -> list[list[int]]:
-        """Return the prompt of every view; the beginning of a frequent contract is encoded once."""
+        """Return the prompt of every view; the prefix of a frequent contract is encoded once."""
         counts = Counter(view.contract for view in views)
         frequent = [i for i, view in enumerate(views) if counts[view.contract] >= FREQUENT]
         others = [i for i, view in enumerate(views) if counts[view.contract] < FREQUENT]
         found: list[list[int]] = [[] for _ in views]
-        # Contracts one after another: the dialogue remembers a bounded number of them.
+        # Group by contract: the dialogue caches a bounded number of contracts.
         frequent.sort(key=lambda i: hash(views[i].contract))
         tokens = self._dialogue.tokens([Request(views[i]) for i in frequent])
         for i, (shared, own) in zip(frequent, tokens, strict=True):
@@ -56,7 +56,7 @@ class ChatEncoder:
         return found
 
     def answers(self, decisions: Sequence[Decision | None]) -> list[list[int]]:
-        """Return the answer of every decision, nothing for None."""
+        """Return the answer of every decision; empty for None."""
         return self._ids(["" if d is None else self.answer_text(d) for d in decisions])
 
     def prompt_text(self, view: View) -> str:
@@ -72,7 +72,7 @@ class ChatEncoder:
 
 
 def end_of_turn(tokenizer: Any) -> str:
-    """Return what follows an answer: the template's end of turn, or else the EOS token."""
+    """Return the text after an answer: the template's end of turn, or else the EOS token."""
     end = tokenizer.eos_token or ""
     if not getattr(tokenizer, "chat_template", None):
         return str(end)
@@ -82,7 +82,7 @@ def end_of_turn(tokenizer: Any) -> str:
         whole = tokenizer.apply_chat_template(
             [*turns, {"role": "assistant", "content": _SAMPLE}], tokenize=False
         )
-    except Exception:  # a template is a foreign program: any failure means that it says nothing
+    except Exception:  # a template is foreign code: after any failure the EOS token is used
         return str(end)
     rest = whole.removeprefix(start)
     if rest == whole or not rest.startswith(_SAMPLE):
@@ -91,5 +91,5 @@ def end_of_turn(tokenizer: Any) -> str:
 
 
 def tokenizer_digest(tokenizer: Any) -> str:
-    """Name a tokenizer by what it does."""
+    """Return a digest of a tokenizer's full definition."""
     return hashlib.sha256(tokenizer.backend_tokenizer.to_str().encode()).hexdigest()[:16]

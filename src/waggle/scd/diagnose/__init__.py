@@ -1,1 +1,1 @@
-"""Diagnostics on held-out data: `law` has all of them; `equivariance` and `probe` measure two."""
+"""Diagnostics on held-out data: `law` runs all; `equivariance` and `probe` implement two."""

@@ -1,11 +1,11 @@
-"""Deployed equivariance: does the decoder decide alike on two surfaces of one situation?
+"""Deployed equivariance: whether the decoder decides alike on two renderings of one situation.
 
-"Deployed equivariance diagnostics": greedy decoding of a view and of a non-identity image, the
-image's record mapped back; summaries and decoded records are compared before admission, admitted
-records after it (a law that emits nothing readable agrees only there, on the fallback).
-Records are compared twice: strictly, the complete records, and modulo the view's stabiliser, which
-takes records that nothing in the view tells apart for one. The share of views with ties stands
-beside both.
+See the paper's "Deployed equivariance diagnostics". A view and a non-identity image of it are
+decoded greedily, and the image's record is mapped back. Summaries and decoded records are compared
+before admission, admitted records after it; a law whose output cannot be parsed agrees only after
+it, on the fallback. Records are compared twice: strictly, in full, and modulo the view's
+stabiliser, which treats records that the view cannot distinguish as equal. The share of views with
+ties is reported with both.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from waggle.core.seeds import derive
 from waggle.core.summary import rho
 
 BATCH = 2_048
-"""Views that a law is asked about at once; it batches them as it can."""
+"""Number of views per call of a law, which splits them into batches of its choice."""
 
 
 class Agreement(NamedTuple):
-    """Whether a law decides alike on one view and its image."""
+    """The result of comparing a law's decisions on one view and its image."""
 
     tie: bool
     summary: bool
@@ -39,17 +39,17 @@ class Agreement(NamedTuple):
 
 
 class Equivariance(NamedTuple):
-    """Agreement rates over some views; decodes that are no record agree on nothing."""
+    """Agreement rates over a set of views; unparsable outputs agree only after admission."""
 
     views: int
     ties: float
     """Share of views with a non-trivial stabiliser."""
     summary: float
     decoded: float
-    """Modulo ties, as `admitted`."""
+    """Modulo ties, like `admitted`."""
     admitted: float
     decoded_strict: float
-    """Complete records, as `admitted_strict`."""
+    """On complete records, like `admitted_strict`."""
     admitted_strict: float
 
 
@@ -59,7 +59,7 @@ class _Answer(NamedTuple):
 
 
 def rates(each: Sequence[Agreement]) -> Equivariance:
-    """Return the rates of some agreements."""
+    """Return the agreement rates over all views."""
     size = max(1, len(each))
     return Equivariance(len(each), *(sum(column) / size for column in zip(*each, strict=True)))
 
@@ -70,7 +70,7 @@ def agreements(
     """Decode every view and one image of it, in a canon order; compare view by view."""
     elements = [orbit.sample(v, derive(seed, "equivariance", i)) for i, v in enumerate(views)]
     images = [g.view(v) for g, v in zip(elements, views, strict=True)]
-    # One call for both: a law batches the better the more it is asked.
+    # One call for both: larger calls let a law batch better.
     found = answers(law, [*views, *images], order)
     pairs = zip(views, elements, found[: len(views)], found[len(views) :], strict=True)
     return [_agreement(view, g, one, other) for view, g, one, other in pairs]
@@ -106,7 +106,7 @@ def answers(law: Law, views: Sequence[View], order: Order) -> list[_Answer]:
 
 
 def _answer(view: View, naming: Renaming | None, decode: Decode) -> _Answer:
-    """Read a decode, and apply the admission map without a second call."""
+    """Parse a decode, and apply the admission map without a second call of the law."""
     decoded = salvaged = decode.output if isinstance(decode.output, Decision) else None
     if isinstance(decode.output, str):
         read = parse(decode.output)

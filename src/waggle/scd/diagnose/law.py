@@ -1,12 +1,13 @@
 """All diagnostics of one law, as one flat mapping of named numbers for tables and files.
 
-"Held-out local decisions" and "SCD Training and Replication Protocols": held-out decisions and
-deployed equivariance of any law; token loss, frozen probe and training heads of a trained folder.
-Everything is measured after selection, on data that neither trained nor chose the controller.
+See the paper's "Held-out local decisions" and "SCD Training and Replication Protocols". Held-out
+decisions and deployed equivariance are measured for any law; token loss, frozen probe and training
+heads for a trained folder. Everything is measured after selection, on data used neither to train
+nor to select the controller.
 
-Beside the numbers stand `units`: one value per held-out view or transition, in one order for all
-laws of a corpus, named by `unit names`, so that laws can be compared pair by pair. `weights` is the
-digest of what was measured, if a law has one.
+Besides the numbers, a result has `units`: one value per held-out view or transition, in the same
+order for all laws of a corpus and named by `unit names`, so that laws can be compared in pairs.
+`weights` is the digest of the measured weights, if a law has one.
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ WEIGHTS = "weights"
 UNITS = ("units", "unit names")
 """Entries of a result that are not one number."""
 NATIVE_SEED = 20_000
-"""First seed of native views. A diagnosis is a look, so it is taken on development seeds."""
+"""First seed of native views; diagnoses use development seeds."""
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What is measured, and on what."""
+    """The settings of a diagnosis, and the held-out data it uses."""
 
     store: Store
     views: int
@@ -63,7 +64,7 @@ class Findings:
     n: int = 16
     native_seed: int = NATIVE_SEED
     kept: Path | None = None
-    """Folder that native views and encoded records are kept in, for the next law."""
+    """Folder that caches native views and encoded records for the next law."""
     workers: int = 1
 
     def test(self) -> list[LabelledView]:
@@ -71,7 +72,7 @@ class Findings:
         return labelled(self.store.examples("decisions", "test"))[: self.views]
 
     def made_up(self, kind: str) -> list[LabelledView]:
-        """Return held-out records of made-up tasks, such as `disguised`, if there are any."""
+        """Return the held-out records of a kind of made-up tasks, such as `disguised`."""
         found = [e for e in self.store.examples("decisions", "test") if e.source == kind]
         return labelled(found)[: self.views] if found else []
 
@@ -94,7 +95,7 @@ class Findings:
         return found
 
     def encoded(self, recipe: Recipe, tokenizer: Any) -> EncodedCorpus:
-        """Return the corpus in the tokens of a student."""
+        """Return the corpus encoded with a student's tokenizer."""
         folder = self.kept or self.store.path / "prepared"
         return EncodedCorpus(
             folder, self.store, tokenizer, recipe.order, longest=recipe.max_context,
@@ -123,7 +124,7 @@ def native_views(
 
 
 def diagnose_law(findings: Findings, law: Law, order: Order) -> dict[str, Any]:
-    """Measure what can be measured of any law: held-out decisions and deployed equivariance."""
+    """Run the diagnostics that apply to any law: held-out decisions and deployed equivariance."""
     test, asked = findings.test(), _CachedLaw(law)
     views = [record.view for record in test]
     result: dict[str, Any] = {"order": order}
@@ -147,14 +148,14 @@ def diagnose_law(findings: Findings, law: Law, order: Order) -> dict[str, Any]:
 
 
 class _CachedLaw:
-    """Asks a law once about each view: greedy decoding gives the same answer again."""
+    """A law with a cache by view; greedy decoding would give the same answer again."""
 
     def __init__(self, law: Law) -> None:
         self._law, self.name = law, law.name
         self._known: dict[bytes, Decode] = {}
 
     def decide(self, requests: Sequence[Request]) -> list[Decode]:
-        """Return what the law decided, asking it about new views only."""
+        """Return the law's decisions, calling it for new views only."""
         keys = [encode_view(request.view) for request in requests]
         new = {key: r for key, r in zip(keys, requests, strict=True) if key not in self._known}
         if new:
@@ -174,14 +175,14 @@ class HeldOut(NamedTuple):
 
 
 class Quality(NamedTuple):
-    """Rates over some views, which were decided exactly as labelled, and the F1 of each mode."""
+    """Rates over a set of views, a flag per view for an exact match, and the F1 of each mode."""
 
     rates: HeldOut
     exact: tuple[bool, ...]
     f1: Mapping[Mode, float]
 
     def named(self, views: str) -> dict[str, Any]:
-        """Return all rates under the name of the views."""
+        """Return all rates, with names that start with `views`."""
         by_mode = {f"{views} f1 {label}": value for label, value in self.f1.items()}
         return _named(views, self.rates) | by_mode
 
@@ -221,7 +222,7 @@ def _read(output: str | Decision) -> tuple[Decision | None, tuple[str, ...]]:
 
 
 def f1_by_mode(pairs: Sequence[tuple[Mode | None, Mode]]) -> dict[Mode, float]:
-    """Return the F1 of every mode that occurs as a label; no decision is no mode."""
+    """Return the F1 of every mode that occurs as a label; an invalid decision has no mode."""
     scores = {}
     for label in Mode:
         hits = sum(found == label == wanted for found, wanted in pairs)
@@ -237,9 +238,9 @@ def diagnose_folder(
     """Measure the representation of a trained folder: token loss, fresh probe, training heads.
 
     Args:
-        findings: what is measured.
+        findings: settings of the diagnosis.
         law: the exported law; its selected weights lie beside it.
-        limit: at most so many transitions of a split.
+        limit: maximum number of transitions per split.
         student: a student that holds these weights already.
     """
     student = student or load_student(law)
@@ -248,7 +249,7 @@ def diagnose_folder(
         loss = student.read(test)
         nll = float(loss.nll.sum() / loss.tokens.sum())
         result: dict[str, Any] = {"trained by": trained_by(law), "nll": nll}
-        # A record's share of the token mean, so that the mean over records is the number above.
+        # Each record's share of the token mean: the mean over records is the `nll` above.
         units = {"nll": (loss.nll / loss.tokens.mean()).tolist()}
         names: dict[str, list[str]] = {}
         if "transitions" in findings.store.manifest().parts:
@@ -318,7 +319,7 @@ def law_of(folder: Path, **options: Any) -> Law:
 
 
 def trained_by(law: Path) -> str:
-    """Say in one line how a trained folder came about, as far as its card tells."""
+    """Return one line on how a trained folder was made, as far as its card records it."""
     try:
         said = about(law)
         card, recipe = said["card"], recipe_of_law(said["recipe"])
@@ -338,7 +339,7 @@ def trained_by(law: Path) -> str:
 
 
 def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Put two results of one law together, units and their names included."""
+    """Merge two results of one law, units and their names included."""
     result = {**one, **other}
     for name in UNITS:
         result[name] = {**one.get(name, {}), **other.get(name, {})}

@@ -1,9 +1,9 @@
-"""Frozen probes: how much of the next field a linear map can read off the deployed representation.
+"""Frozen probes: how well a linear map predicts the next field from the deployed representation.
 
-"Frozen-probe field loss": the training predictor is gone and the backbone is frozen. A fresh linear
-probe with fixed architecture, draw, optimizer and budget is fitted for every controller on
-probe-training transitions, then evaluated on an independent split, over all and over eventful
-transitions. The caller divides the losses of arms by that of Decision only.
+See the paper's "Frozen-probe field loss". The training predictor is discarded and the backbone is
+frozen. A fresh linear probe with fixed architecture, seed, optimizer and budget is fitted for every
+controller on probe-training transitions, then evaluated on an independent split, over all and over
+eventful transitions. The caller divides the losses of arms by that of Decision only.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class ProbeLoss(NamedTuple):
     every: float
     eventful: float
     each: tuple[float, ...] = ()
-    """Of every held-out transition."""
+    """One loss per held-out transition."""
     flags: tuple[bool, ...] = ()
-    """Which of them are eventful."""
+    """Whether each of them is eventful."""
 
 
 class Features(NamedTuple):
-    """Frozen states with the decisions taken, and what came next."""
+    """Probe inputs (frozen states and the decisions taken) and targets (the next field)."""
 
     inputs: Tensor
     targets: Tensor
@@ -47,7 +47,7 @@ class Features(NamedTuple):
 
 
 def features(student: Student, transitions: Rows) -> Features:
-    """Run the frozen backbone once over some transitions."""
+    """Run the frozen backbone once over the transitions and return the probe's data."""
     labels = torch.from_numpy(transitions.labels)
     factors = [
         F.one_hot(labels[:, k], len(classes)).float() for k, classes in enumerate(FACTORS.values())
@@ -65,7 +65,7 @@ class _Probe(nn.Module):
     def __init__(self, inputs: Tensor, seed: int) -> None:
         super().__init__()
         spread = inputs.std(0)
-        # A feature that does not vary where the probe is fitted must not explode where it does.
+        # A feature that is constant in the training data must not blow up on the test data.
         self.mean, self.scale = inputs.mean(0), torch.where(spread > 0.02, spread, 1.0)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed % 2**63)

@@ -1,6 +1,6 @@
-"""Forward passes over ragged batches: `ragged`, `run`, `attention`, then what makes them fast.
+"""Forward passes over ragged batches; read `ragged`, `run` and `attention` first.
 
-`ragged` lays sequences out in one row, `attention` keeps them apart, `run` returns losses and
-states. `prefix_tree` computes shared beginnings once, `varlen` calls flash attention, and `fused`
+`ragged` lays sequences out in one row, `attention` keeps them separate, `run` returns losses and
+states. `prefix_tree` computes shared prefixes once, `varlen` calls flash attention, and `fused`
 replaces modules by faster ones.
 """

@@ -1,7 +1,7 @@
 """Attention over ragged batches, for any transformers model that uses the attention interface.
 
-On CUDA in half precision attention runs on the sequences as they lie (variable-length flash
-attention), inside compiled layers. Elsewhere it runs in one sequence after another.
+On CUDA in half precision, variable-length flash attention runs on the whole row, inside compiled
+layers. Elsewhere attention runs on one sequence after another.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def install(model: Any) -> None:
 
 
 def uninstall(model: Any) -> None:
-    """Give a model its ordinary attention back."""
+    """Set a model's attention back to SDPA."""
     model.set_attn_implementation("sdpa")
 
 
@@ -63,7 +63,7 @@ def _one_by_one(
     ragged: Ragged, q: Tensor, k: Tensor, v: Tensor, bounds: Tensor, scaling: float | None,
     window: int | None,
 ) -> Tensor:  # fmt: skip
-    """Attend in one sequence after another; the queries of a sequence are its last tokens."""
+    """Attend sequence by sequence; the queries of a sequence are its last tokens."""
     groups = q.shape[1] // k.shape[1]
     found = []
     for own, keys in zip(_spans(ragged.bounds), _spans(bounds), strict=True):

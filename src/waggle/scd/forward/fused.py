@@ -1,8 +1,8 @@
 """Faster modules for training: fused norms, fused adapters, cheap dropout, compiled layers.
 
-Values agree with the ordinary modules up to rounding and dropout draws. What is saved is memory
-traffic and kernel launches, most of the time of a small backbone. Only modules of known meaning are
-replaced.
+Values agree with the ordinary modules up to rounding and dropout draws. The savings are in memory
+traffic and kernel launches, which take most of the time of a small backbone. Only modules of known
+types are replaced.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NORMS = ("LlamaRMSNorm", "Qwen2RMSNorm", "Qwen3RMSNorm", "MistralRMSNorm")
 _SPREAD, _FIRST, _SECOND = -1640531527, -2048144789, -1028477387
 """Golden ratio, and the multipliers of a well-known 32-bit finalizer, as signed numbers."""
 WORDS = 4
-"""Words of a module: the first two are used, all four keep those of every module aligned."""
+"""Random words per module: the first two are used; four keep every module's words aligned."""
 
 
 def install(model: Any) -> None:
@@ -47,7 +47,7 @@ def _norm(module: Any, states: Tensor) -> Tensor:
 
 
 def is_plain_lora(module: Any) -> bool:
-    """Whether a module is PEFT's LoRA on a linear layer, with nothing else switched on."""
+    """Return whether a module is PEFT's LoRA on a linear layer, with no other option in use."""
     if type(module).__module__ != "peft.tuners.lora.layer" or type(module).__name__ != "Linear":
         return False
     return list(module.lora_A) == ["default"] and not getattr(module, "lora_variant", {})
@@ -62,7 +62,7 @@ def _lora(module: Any, states: Tensor, *_args: Any, **_kwargs: Any) -> Tensor:
     down = module.lora_A["default"].weight.to(states.dtype)
     words = getattr(module, "words", None)
     inner = F.linear(_drop(module.lora_dropout["default"], rows, words), down)
-    # Autocast has chosen the arithmetic of this product; all of it is done in that.
+    # Autocast has chosen the dtype of this product; everything else uses the same.
     dtype, scaling = inner.dtype, module.scaling["default"]
     up, bias = module.lora_B["default"].weight.to(dtype), base.bias
     found: Tensor = _adapted(
@@ -76,7 +76,7 @@ def _lora(module: Any, states: Tensor, *_args: Any, **_kwargs: Any) -> Tensor:
 def _adapted(
     states: Tensor, weight: Tensor, bias: Tensor | None, inner: Tensor, up: Tensor, scaling: float
 ) -> Tensor:
-    """Add an adapter's part to a frozen matrix's in place; a compiled sum would copy it first."""
+    """Add an adapter's output to a frozen matrix's in place; a compiled sum would copy it first."""
     return F.linear(states, weight, bias).addmm_(inner, up.t(), alpha=scaling)
 
 
@@ -104,12 +104,12 @@ _adapted.register_autograd(_adapted_back, setup_context=_remember)
 
 
 def install_hashed_dropout(decoder: Any, modules: list[Any]) -> None:
-    """Let adapters drop by a hash of the place, named anew before every training pass.
+    """Make adapters draw dropout from a hash of the position, seeded anew for every training pass.
 
-    An adapter drops the inputs of every projection: billions of draws per update. A hash costs a
-    tenth of the counter-based generator of a compiled dropout, and the backward pass computes it
-    again instead of reading a mask. The words that name a mask come from torch's generator, so a
-    seed fixes it.
+    Adapters apply dropout to the inputs of every projection: billions of draws per update. A hash
+    costs a tenth of the counter-based generator of a compiled dropout, and the backward pass
+    computes it again instead of reading a mask. The words that seed a mask come from torch's
+    generator, so torch's seed determines it.
     """
 
     def draw(_decoder: Any, _args: Any, _kwargs: Any) -> None:
@@ -126,7 +126,7 @@ def install_hashed_dropout(decoder: Any, modules: list[Any]) -> None:
 
 
 def _drop(module: nn.Module, states: Tensor, words: Tensor | None) -> Tensor:
-    """Drop states as a module says, by a hash if it has words."""
+    """Apply a module's dropout, with a hashed mask if there are `words`."""
     if words is None or not isinstance(module, nn.Dropout) or not module.training or not module.p:
         found: Tensor = module(states)
         return found
@@ -134,11 +134,11 @@ def _drop(module: nn.Module, states: Tensor, words: Tensor | None) -> Tensor:
 
 
 def hashed_dropout(states: Tensor, share: float, words: Tensor) -> Tensor:
-    """Drop a share of some states (rows, width) and scale the others up; two words name the mask.
+    """Drop a share of states (rows, width) and scale the others up; two words seed the mask.
 
-    Numbers of 32 bits wrap around, and shifts fill with the sign, which is cut off. A word is mixed
-    in before the first product, since a compiler folds products of bare places into constants that
-    are too large.
+    32-bit integers wrap around, and right shifts fill with the sign bit, which is masked off. A
+    word is mixed in before the first product, since a compiler folds products of plain positions
+    into constants that are too large.
     """
     rows, width = states.shape
     places = torch.arange(rows * width, dtype=torch.int32, device=states.device)

@@ -1,9 +1,9 @@
-"""Tokens that several sequences begin with are computed once.
+"""Prefix sharing: tokens that several sequences begin with are computed once.
 
-A sequence lies in the row only from where it differs from another one; its first keys and values
-are rows of that other sequence. Either all sequences share one beginning, whose length is nearly
-the same in every pass, or beginnings form a tree: records of one task share its text, an orbit pair
-its contract. Invariant: the keys of a sequence are its tokens, first to last.
+The row holds a sequence only from the token at which it differs from another one; the keys and
+values of its prefix are rows of that other sequence. Either all sequences share one prefix, whose
+length is nearly the same in every pass, or prefixes form a tree: records of one task share its
+text, an orbit pair its contract. Invariant: the keys of a sequence are its tokens, first to last.
 """
 
 from __future__ import annotations
@@ -21,38 +21,38 @@ from torch import Tensor
 from waggle.scd.data.arrays import Index, spans
 
 COMMON = (128, 32)
-"""A beginning of all sequences is shared if it has at least so many tokens, in steps of so many:
-its length is then the same in every pass. A tokenizer that writes it in fewer gains nothing."""
+"""Minimum length and length step, in tokens, of a prefix shared by all sequences. The step keeps
+the length the same in every pass. Tokenizers that need fewer tokens for it gain nothing."""
 
 
 class SharedPrefixes(NamedTuple):
-    """How many tokens each sequence borrows."""
+    """The number of tokens that each sequence borrows from another."""
 
     order: Index
-    """Sequences in an order in which each borrows from the one before it."""
+    """Sequence indices, in an order in which each borrows from the one before it."""
     skip: Index
-    """How many first tokens each borrows, by sequence."""
+    """Number of first tokens that each sequence borrows."""
 
 
 class Keys(NamedTuple):
-    """Which row each key of a pass is read from, on the host."""
+    """The row that each key of a pass is read from, in host memory."""
 
     keys: Index
-    """Row of each key; the keys of a sequence are whole and stand together."""
+    """Row of each key; the keys of a sequence are complete and contiguous."""
     bounds: Index
-    """Where the keys of each sequence start, and the end."""
+    """Start of each sequence's keys, then the end."""
     own: Index
-    """Where each row stands among the keys of its own sequence."""
+    """Index in `keys` of each row, as a key of its own sequence."""
     shared: Index
     """Rows that other sequences read too."""
     copies: Index
-    """Where these rows stand among the keys of others, row by row."""
+    """Indices in `keys` of these rows as keys of other sequences, grouped by row."""
     ends: Index
-    """Where the copies of each shared row start, and the end."""
+    """Start of each shared row's group in `copies`, then the end."""
 
 
 def common_prefix(ids: NDArray[Any], starts: Index, limit: int) -> SharedPrefixes | None:
-    """Let all sequences borrow a long common beginning from the first; None if there is none."""
+    """Let all sequences borrow their common prefix from the first; None if it is too short."""
     least, step = COMMON
     if len(starts) < 2 or limit < least or np.ptp(ids[starts + least - 1]):
         return None
@@ -67,13 +67,13 @@ def common_prefix(ids: NDArray[Any], starts: Index, limit: int) -> SharedPrefixe
 
 
 def prefix_tree(ids: NDArray[Any], starts: Index, inputs: Index, limits: Index) -> SharedPrefixes:
-    """Let every sequence borrow what it has in common with the one before it in sorted order.
+    """Let every sequence borrow the prefix it shares with the one before it in sorted order.
 
     Args:
         ids: tokens of all sequences.
-        starts: where each starts.
-        inputs: how many tokens of each are read.
-        limits: no more than so many of each may be borrowed.
+        starts: start of each sequence.
+        inputs: number of tokens of each sequence that are read.
+        limits: maximum number of tokens that each sequence may borrow.
     """
     read = [ids[start : start + count] for start, count in zip(starts, inputs, strict=True)]
     order = sorted_by_tokens(ids, starts, inputs)
@@ -86,7 +86,7 @@ def prefix_tree(ids: NDArray[Any], starts: Index, inputs: Index, limits: Index) 
 
 
 def sorted_by_tokens(ids: NDArray[Any], starts: Index, inputs: Index) -> Index:
-    """Return sequences in the order of their tokens; neighbours share most."""
+    """Return sequence indices sorted by tokens; neighbours share the longest prefixes."""
     spelled = [
         ids[start : start + count].astype(">u4").tobytes()
         for start, count in zip(starts, inputs, strict=True)
@@ -95,10 +95,10 @@ def sorted_by_tokens(ids: NDArray[Any], starts: Index, inputs: Index) -> Index:
 
 
 def join_keys(borrowed: SharedPrefixes, counts: Index) -> Keys:
-    """Say which row each key is read from.
+    """Return the row that each key is read from.
 
     Args:
-        borrowed: what each sequence borrows.
+        borrowed: number of tokens that each sequence borrows.
         counts: rows of each sequence; sequences beyond those of `borrowed` borrow nothing.
     """
     starts = np.cumsum(counts) - counts
@@ -123,7 +123,7 @@ class SharedKeys:
 
     keys: Tensor
     bounds: Tensor
-    """int32, as attention kernels want it."""
+    """int32, as attention kernels require."""
     own: Tensor
     shared: Tensor
     copies: Tensor
@@ -141,8 +141,8 @@ def _spread(
 ) -> Tensor:
     """Select rows.
 
-    The gradient of a row is the sum over its copies, in a fixed order and in float32; that of
-    `index_select` would be added atomically, many times to the same row.
+    The gradient of a row is the sum over its copies, in a fixed order and in float32;
+    `index_select` would add it atomically, many times to the same row.
     """
     return states.index_select(0, keys)
 
@@ -187,7 +187,7 @@ def _atomic_sums(each: Tensor, ends: Tensor) -> Tensor:
 
 @lru_cache(maxsize=4)
 def _sums_in_order(kind: str) -> bool:
-    """Whether segment sums work on a kind of device; the function is young there."""
+    """Return whether segment sums work on a kind of device, where torch's function may be new."""
     each = torch.arange(12.0, device=kind).view(6, 2)
     ends = torch.tensor([0, 2, 3, 6], device=kind)
     try:

@@ -2,8 +2,8 @@
 
     [ sequence 1 | sequence 2 | ... | filler ]
 
-Tokens that several sequences begin with can stand in the row once (see `prefix_tree`). On CUDA the
-row is filled up to a few sizes, so that kernels and CUDA graphs meet the same shapes again.
+A prefix that several sequences share can be stored in the row once (see `prefix_tree`). On CUDA the
+row is filled up to one of a few sizes, so that kernels and CUDA graphs get the same shapes again.
 Invariant: every sequence gets the states it would get alone.
 """
 
@@ -27,7 +27,7 @@ from waggle.scd.forward.prefix_tree import (
 )
 
 LONGEST = 2048
-"""On CUDA no pass is launched for shorter sequences than this; fewer shapes occur, at no cost."""
+"""Minimum of `Ragged.longest` on CUDA; it reduces the number of shapes, at no cost."""
 
 
 @dataclass
@@ -39,26 +39,26 @@ class Ragged:
     positions: Tensor
     """Position of each token in its sequence, (1, tokens)."""
     bounds: Tensor
-    """Where each sequence starts in the row, and the end: int32."""
+    """Start of each sequence in the row, then the end of the row; int32."""
     longest: int
-    """No sequence is longer."""
+    """Upper bound on the lengths of the sequences."""
     where: Tensor
-    """Places whose next token is predicted."""
+    """Row indices of the tokens whose next token is predicted."""
     targets: Tensor
-    """The tokens that are predicted there."""
+    """The predicted token at each of these indices."""
     record: Tensor
-    """Which sequence each predicted token belongs to; filler to the one after the last."""
+    """Index of each predicted token's sequence; filler has the index after the last."""
     last: Tensor
-    """Place of the final local-view state of each sequence."""
+    """Row index of the final local-view state of each sequence."""
     read: int
-    """Tokens of the sequences; shared ones count in each of them."""
+    """Number of tokens of all sequences; shared tokens count in each sequence."""
     filled: int
-    """Tokens of the row that belong to a sequence."""
+    """Number of tokens in the row that belong to a sequence."""
     shared: SharedKeys | None = None
 
     @property
     def size(self) -> int:
-        """Tokens that go through the backbone."""
+        """Number of tokens that go through the backbone."""
         return int(self.tokens.shape[1])
 
 
@@ -74,7 +74,7 @@ def lay_out(
         prompts: length of each prompt.
         device: where tensors go.
         fixed: fill up the predicted tokens as well, so that few shapes occur.
-        tree: share beginnings of some sequences, not only the one that all have.
+        tree: share prefixes of some sequences, not only the prefix common to all.
     """
     starts, answers = np.cumsum(lengths) - lengths, lengths - prompts
     inputs = np.maximum(lengths - 1, prompts)
@@ -120,7 +120,7 @@ def _shared_keys(borrowed: SharedPrefixes, counts: Index, device: str) -> Shared
 
 
 def few_sizes(size: int, bits: int) -> int:
-    """Round a size up to a number with so many bits after the first, so that few sizes occur."""
+    """Round a size up to at most `bits` significant bits after the first; few sizes then occur."""
     step = 1 << max(0, max(1, size).bit_length() - 1 - bits)
     return -(-max(1, size) // step) * step
 

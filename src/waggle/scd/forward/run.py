@@ -15,12 +15,12 @@ from waggle.scd.losses import token_nll
 
 
 class PassOutput(NamedTuple):
-    """What a pass gives."""
+    """The output of a pass."""
 
     hidden: Tensor
     """Final local-view state of each sequence, (sequences, width)."""
     nll: Tensor
-    """Loss of every predicted token; `Ragged.record` says whose it is."""
+    """Loss of every predicted token; `Ragged.record` gives its sequence."""
 
 
 def run(model: Any, ragged: Ragged) -> PassOutput:

@@ -1,8 +1,8 @@
 """Variable-length flash attention of torch, under any of its signatures.
 
-Sequences lie end to end; where a sequence has more keys than queries, its queries are its last
-tokens. The function is young and changes between releases, so it is tried once per dtype, forward
-and backward, against plain attention. Invariant: nothing here is called unless `usable` says yes.
+Sequences lie end to end; if a sequence has more keys than queries, its queries are its last tokens.
+The function is new and changes between releases, so it is checked once per dtype, forward and
+backward, against plain attention. Invariant: `attend` is called only if `usable` returns True.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ try:
 except (ImportError, AttributeError):
     _function = None
 _known = inspect.signature(_function).parameters if _function is not None else {}
-# Plain flags: a compiled layer reads them without looking at a signature.
+# Plain flags, so that a compiled layer need not inspect the signature.
 _WINDOWED = "window_size" in _known
 _SCALED = "scale" in _known
 _GROUPED = "enable_gqa" in _known
@@ -32,13 +32,13 @@ _GROUPED = "enable_gqa" in _known
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def usable(kind: str, dtype: torch.dtype) -> bool:
-    """Whether flash attention works on this kind of device and agrees with plain attention."""
+    """Return whether flash attention works on a kind of device and agrees with plain attention."""
     return kind == "cuda" and dtype in (torch.bfloat16, torch.float16) and _works(dtype)
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _takes_grouped_keys(kind: str, dtype: torch.dtype) -> bool:
-    """Whether keys of fewer heads can be given as they are, where no option says so."""
+    """Return whether keys with fewer heads are accepted without an option for grouped queries."""
     return kind == "cuda" and _works(dtype, repeated=False)
 
 
@@ -51,7 +51,7 @@ def _works(dtype: torch.dtype, *, repeated: bool = True) -> bool:
 
 
 def _agrees(dtype: torch.dtype, *, repeated: bool) -> bool:
-    """Compare one sequence with three more keys than queries, values and gradients."""
+    """Compare values and gradients for one sequence with three more keys than queries."""
     generator = torch.Generator("cuda").manual_seed(0)
 
     def drawn(rows: int, heads: int) -> Tensor:
@@ -83,16 +83,16 @@ def attend(
 
     Args:
         q: queries.
-        k: keys, of fewer heads for grouped queries.
+        k: keys, with fewer heads for grouped queries.
         v: values.
-        bounds: where the queries of sequences start, and the end.
-        keys: where their keys start, and the end.
-        longest: no sequence is longer.
-        scaling: factor on scores; by default one over the root of the width.
-        window: a token sees so many last tokens, itself included; by default all.
+        bounds: start of each sequence's queries, then the end.
+        keys: start of each sequence's keys, then the end.
+        longest: upper bound on the lengths of the sequences.
+        scaling: factor on scores; by default one over the square root of the width.
+        window: number of last tokens a token attends to, itself included; by default all.
 
     Raises:
-        ConfigError: if this torch knows no sliding window.
+        ConfigError: if this torch has no sliding window.
     """
     if window is not None and window < longest and not _WINDOWED:
         raise ConfigError("this torch has no sliding window on the GPU; choose another backbone")

@@ -1,15 +1,15 @@
-"""Agent Distillation: trajectories of a teacher that ended well, then observation-masked tuning.
+"""Agent Distillation: fine-tuning on successful teacher trajectories, with observations masked.
 
     RUN/corpus/                     turns of kept trajectories, as a decision corpus
     RUN/seed-0/warm-start/law/      the student
 
 The teacher plays training seeds in the transient form (`waggle.baselines.peers`): its messages live
-for one round and nothing is held. A trajectory is what one node saw and decided in an episode. It
-is kept if every one of its records was executable as written, and the node's own answer was right,
-or, in a task whose score has no parts, the episode scored. Long ones give one window of consecutive
-turns, short ones all. A turn is one record: the loss is on the teacher's decision and on nothing of
-what it saw. The trainer is that of stage one. Invariant: the same recipe gives the same corpus,
-whatever the number of processes.
+for one round and nothing is held. A trajectory is the views and decisions of one node in an
+episode. It is kept if all its records were executable as written and the node's own answer was
+right or, in a task without a score per node, the episode's score was positive. Long trajectories
+give one window of consecutive turns, short ones all turns. A turn is one record; the loss covers
+the teacher's decision only, not the view. The trainer is that of stage one. Invariant: the same
+recipe gives the same corpus, whatever the number of processes.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from waggle.scd.run.stages import Stages
 from waggle.scd.train.trainer import Watch, unwatched
 
 TRIES = 40
-"""Episodes for every one that would suffice if all its trajectories were kept."""
+"""Maximum number of episodes, as a multiple of those needed if all trajectories were kept."""
 
 
 class TrajectorySettings(BaseModel):
-    """Which trajectories are collected."""
+    """Settings of the collection of trajectories."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
 
@@ -53,17 +53,17 @@ class TrajectorySettings(BaseModel):
     teacher: str = "expert"
     """The law that plays, by name."""
     options: dict[str, Any] = {}
-    """Its options, such as the address of a chat endpoint."""
+    """Options of the teacher, such as the address of a chat endpoint."""
     train: Positive = 800
-    """Trajectories that are trained on, as many of every substrate."""
+    """Number of training trajectories, in equal shares per substrate."""
     validation: Positive = 40
-    """Trajectories that select a checkpoint."""
+    """Number of validation trajectories, by which a checkpoint is selected."""
     turns: Positive = 10
-    """Consecutive turns of a trajectory that are kept; a Silo episode has ten."""
+    """Number of consecutive turns kept per trajectory; a Silo episode has ten."""
     spread: Positive = 4
-    """Trajectories of one episode, at most."""
+    """Maximum number of trajectories from one episode."""
     epochs: Positive = 2
-    """Times that every turn is met; fixes the updates of the training."""
+    """Number of passes over all turns; it determines the number of updates."""
     n: Annotated[tuple[Annotated[int, Field(ge=2)], ...], Field(min_length=1)] = (8, 16, 32)
     """Swarm sizes."""
     rounds: Rounds = None
@@ -71,12 +71,12 @@ class TrajectorySettings(BaseModel):
 
 
 class DistillRecipe(Recipe):
-    """A recipe of Agent Distillation: trajectories, and what of the student is trained how."""
+    """A recipe of Agent Distillation: settings of the trajectories and of the training."""
 
     trajectories: TrajectorySettings = TrajectorySettings()
 
     def source(self) -> str:
-        """Say in a few words what the law was trained on."""
+        """Return a short description of the training data."""
         own = self.trajectories
         return (
             f"{own.train} trajectories that ended well, at most {own.turns} turns of each, "
@@ -85,7 +85,7 @@ class DistillRecipe(Recipe):
 
 
 class _Play:
-    """Plays the episodes of one split and returns what is kept of each."""
+    """A callable that plays an episode of one split and returns its kept trajectories."""
 
     def __init__(self, settings: TrajectorySettings, split: str) -> None:
         self._settings, self._split = settings, split
@@ -109,7 +109,7 @@ class _Play:
         return Case(task.substrate, task.task, n, seed, self._settings.rounds)
 
     def _kept(self, record: EpisodeRecord, world: World) -> list[list[Example]]:
-        """Return the trajectories of some nodes that ended well, in a drawn order."""
+        """Return at most `spread` successful trajectories, from nodes in a random order."""
         found: dict[int, list[tuple[int, UpdateRecord]]] = {}
         for entry in record.rounds:
             for update in entry.updates:
@@ -130,7 +130,7 @@ class _Play:
     def _turns(
         self, record: EpisodeRecord, updates: Sequence[tuple[int, UpdateRecord]], draw: int
     ) -> Iterator[Example]:
-        """Return one window of consecutive turns."""
+        """Yield one window of consecutive turns."""
         length, case = self._settings.turns, record.header.case
         start = draw % max(1, len(updates) - length + 1)
         for round, update in updates[start : start + length]:
@@ -145,7 +145,7 @@ class _Play:
 
 
 def ended_well(world: World, node: int, score: float) -> bool:
-    """Whether a node's trajectory counts as successful."""
+    """Return whether a node's trajectory counts as successful."""
     share: Callable[[int], float | None] | None = getattr(world, "share", None)
     own = None if share is None else share(node)
     return score > 0 if own is None else own == 1.0
@@ -158,10 +158,10 @@ def _teacher(settings: TrajectorySettings) -> Transient:
 def collect(
     settings: TrajectorySettings, *, workers: int = 1, progress: Progress = quiet
 ) -> dict[str, list[Example]]:
-    """Play until every split has its trajectories of every substrate; return their turns.
+    """Play until every split has enough trajectories of every substrate; return their turns.
 
     Raises:
-        CorpusError: where too few of a teacher's trajectories end well.
+        CorpusError: if too few of the teacher's trajectories are successful.
     """
     rows: dict[str, list[Example]] = {}
     with mapped(workers, partial(_teacher, settings)) as run:
@@ -191,7 +191,7 @@ def distil(
     recipe: DistillRecipe, out: Path, *, workers: int = 1, watch: Watch = unwatched,
     progress: Progress = quiet,
 ) -> Path:  # fmt: skip
-    """Collect trajectories unless they are there, train the student, and return its law.
+    """Collect trajectories if they are missing, train the student, and return its law.
 
     Raises:
         CorpusError: if the folder holds trajectories of other settings.
@@ -212,7 +212,7 @@ def distil(
 
 
 def planned(recipe: DistillRecipe, store: Store) -> DistillRecipe:
-    """Return the recipe with the updates that its epochs of this corpus are."""
+    """Return the recipe with the number of updates that its epochs take on this corpus."""
     turns = sum(shard.rows for shard in store.splits("decisions")["train"])
     stage = recipe.stage_one
     updates = -(-recipe.trajectories.epochs * turns // stage.batch)
@@ -220,7 +220,7 @@ def planned(recipe: DistillRecipe, store: Store) -> DistillRecipe:
 
 
 def budget(settings: TrajectorySettings, batch: int) -> Mapping[str, int]:
-    """Return what a recipe costs at most."""
+    """Return upper limits on the trajectories, turns and updates of a recipe."""
     turns = settings.train * settings.turns
     return {
         "trajectories": settings.train + settings.validation,

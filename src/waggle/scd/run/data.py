@@ -1,6 +1,6 @@
-"""The data of a run: corpus, transitions and encoded records, made where they are missing.
+"""The data of a run: corpus, transitions and encoded records, made if they are missing.
 
-A warm start that reads a token corpus needs none of it, so it is then made in another process
+A warm start that reads a token corpus needs none of them; they are then made in another process
 while stage one is trained.
 """
 
@@ -27,11 +27,11 @@ from waggle.scd.config import Recipe
 from waggle.scd.run import factorial
 
 Timed: TypeAlias = Callable[[str], AbstractContextManager[None]]
-"""Times a named part of a run."""
+"""A context manager that times a named part of a run."""
 
 
 class StageTwoData(NamedTuple):
-    """What stage two reads of one corpus."""
+    """The data that stage two reads from one corpus."""
 
     recipe: Recipe
     corpus: Path
@@ -108,7 +108,7 @@ def _law(player: str) -> Law:
 
 
 def _loaded(player: str, processes: int) -> Law:
-    """Return the law of one of several processes, which share the memory of a GPU."""
+    """Return a law for one of several processes that share the memory of a GPU."""
     law = _law(player)
     if (load := getattr(law, "load", None)) is not None:
         load()

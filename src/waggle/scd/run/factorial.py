@@ -1,10 +1,10 @@
-"""The four-arm factorial: all arms of several paired seeds from one warm start, several at once.
+"""The four-arm factorial: all arms of several paired seeds from one warm start, in parallel.
 
-Arms of one seed share warm start, batches, orbit elements and dropout; they differ in the weights
-of the losses alone. Records are encoded once, before the arms start. A small backbone leaves most
-of a GPU idle, so arms run side by side (see `workers`). Each arm is diagnosed where it was trained,
-and its result is kept beside it. An arm with a result keeps its law and selected weights; its
-checkpoints are removed.
+Arms of one seed share warm start, batches, orbit elements and dropout; they differ only in the
+weights of the losses. Records are encoded once, before the arms start. A small backbone leaves most
+of a GPU idle, so arms run in parallel (see `workers`). Each arm is diagnosed in the process that
+trained it, and its result is stored beside it. An arm with a result keeps its law and selected
+weights; its checkpoints are removed.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from waggle.scd.train import checkpoint
 from waggle.scd.train.distributed import Processes
 
 NUMBERS = "diagnosis.json"
-"""The numbers of an arm, beside its law."""
+"""File with the numbers of an arm, beside its law."""
 RESULT = "findings.json"
-"""The same with its units."""
+"""File with the same numbers and their units."""
 ASKED = "asked for"
-"""Entry of a result: how much it measured."""
+"""Key of a result: the number of views and transitions it measured."""
 TRANSITIONS = 2_376
-"""Transitions that probes are fitted and evaluated on."""
+"""Number of transitions that probes are fitted and evaluated on."""
 
 
 class Cell(NamedTuple):
@@ -50,12 +50,12 @@ class Cell(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Name of the cell in messages."""
         return f"seed {self.seed} {self.arm}"
 
     @property
     def result(self) -> Path:
-        """Where its result is kept."""
+        """Path of its result."""
         return self.out / f"seed-{self.seed}" / self.arm / RESULT
 
     @property
@@ -64,11 +64,11 @@ class Cell(NamedTuple):
         return self.start / LAW
 
     def asked(self) -> dict[str, int]:
-        """Say how much is measured; a result that measured something else does not count."""
+        """Return the measured sizes; a stored result with other sizes does not count."""
         return {"views": self.views, "native": self.native, "transitions": self.transitions}
 
     def kept(self) -> dict[str, Any] | None:
-        """Return its result if it is there, and not that of an arm with another warm start."""
+        """Return its stored result, or None if it is missing or has other sizes or warm start."""
         found = read_json(self.result)
         if found is None or found.get(ASKED) != self.asked():
             return None
@@ -76,7 +76,7 @@ class Cell(NamedTuple):
         return found if not began or began == warm_start_digest(self.start) else None
 
     def tidy(self) -> None:
-        """Remove the checkpoints it would have been resumed from."""
+        """Remove its checkpoints, which only an unfinished arm needs."""
         checkpoint.discard(self.result.parent, checkpoint.FOLDER)
 
     def stages(self, student: Student | None = None) -> Stages:
@@ -87,14 +87,14 @@ class Cell(NamedTuple):
         )  # fmt: skip
 
     def findings(self, workers: int = 1) -> diagnosis.Findings:
-        """Return what is measured of this cell; all cells share views and encoded records."""
+        """Return the diagnosis settings of this cell; all cells share views and encoded records."""
         return diagnosis.Findings(
             Store(self.corpus), views=self.views, native=self.native, seed=0,
             kept=self.out / "prepared", workers=workers,
         )  # fmt: skip
 
     def run(self) -> dict[str, Any]:
-        """Train it and measure decisions, deployed structure, fresh probe and training heads."""
+        """Train the arm; measure decisions, deployed structure, fresh probe and training heads."""
         compiled = self.recipe.run.compile_arms
         cell = self if compiled else self._replace(recipe=self.recipe.uncompiled())
         student = student_of(cell.recipe)
@@ -120,7 +120,7 @@ class Cell(NamedTuple):
 
 
 def prepare(planned: Sequence[Cell], workers: int = 1) -> None:
-    """Encode what all cells read, once: batches of every seed, held-out views, transitions."""
+    """Encode the data of all cells once: batches of every seed, held-out views, transitions."""
     first = planned[0]
     findings = first.findings(workers)
     with findings.encoded(first.recipe, tokenizer_of(first.recipe)) as encoded:
@@ -137,7 +137,7 @@ def cells(
     recipe: Recipe, corpus: Path, out: Path, seeds: Sequence[int], *, views: int, native: int,
     transitions: int = TRANSITIONS, start: Path | None = None,
 ) -> list[Cell]:  # fmt: skip
-    """Return every arm of every seed; all begin with one warm start, or the first seed's own."""
+    """Return every arm of every seed, all from `start`, by default the first seed's warm start."""
     shared = start or out / f"seed-{seeds[0]}" / WARM_START
     return [
         Cell(recipe, corpus, out, shared, seed, arm, views, native, transitions)
@@ -147,12 +147,12 @@ def cells(
 
 
 def write_arm(folder: Path, result: dict[str, Any]) -> None:
-    """Write a result as the file that reports read: ARM-SEED.json."""
+    """Write a result to ARM-SEED.json, the file that reports read."""
     write_json(folder / f"{result['arm']}-{result['seed']}.json", result)
 
 
 def relative(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Sort results by seed and arm, with probe losses divided by those of Decision only."""
+    """Return results by seed and arm, with probe losses relative to those of Decision only."""
     rows = sorted(results, key=lambda r: (r["seed"], ARMS.index(r["arm"])))
     base = {row["seed"]: row for row in rows if row["arm"] == "decision"}
     for row in rows:

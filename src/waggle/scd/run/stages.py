@@ -1,12 +1,11 @@
-"""The two stages of a run, from corpus folder to shipped law.
+"""The two stages of a run, from corpus folder to exported law.
 
     RUN/seed-S/warm-start/   stage one: decision loss only, shared by the four arms
     RUN/seed-S/ARM/          stage two: Eq. scd with the arm's weights
 
-Each holds metrics.jsonl, best/ and law/, and checkpoints/ until the run is done. A stage that is
-complete is not repeated. Arms of a factorial are paired by their warm start: an arm that began with
-another one is neither resumed nor counted. A digest of the warm start's law, kept with every arm,
-tells which one it was.
+Each holds metrics.jsonl, best/ and law/, and checkpoints/ until the run is done. A completed stage
+is not repeated. Arms of a factorial are paired by their warm start: an arm that began with another
+one is neither resumed nor counted. Every arm stores a digest of its warm start's law.
 """
 
 from __future__ import annotations
@@ -37,18 +36,18 @@ from waggle.scd.train.trainer import Plan, Trainer, Watch, unwatched
 
 WARM_START = "warm-start"
 BEGAN_WITH = "began with"
-"""Entry of an arm's card and result: the digest of its warm start."""
+"""Key of an arm's card and result: the digest of its warm start."""
 
 
 class Stages:
-    """Runs the stages of one recipe, corpus and seed."""
+    """The training stages of one recipe, corpus and seed."""
 
     def __init__(
         self, recipe: Recipe, corpus: Path, out: Path, seed: int, *, watch: Watch = unwatched,
         workers: int = 1, start: Path | None = None, student: Student | None = None,
         processes: Processes | None = None,
     ) -> None:  # fmt: skip
-        """Name a run.
+        """Set up a run; nothing is trained yet.
 
         Args:
             recipe: the recipe.
@@ -56,9 +55,9 @@ class Stages:
             out: folder of the run.
             seed: the training seed.
             watch: called after every update.
-            workers: processes that encode and harvest.
-            start: folder of the warm start that the arms begin with, if it is not their own.
-            student: one of this recipe to train arms with; its weights are replaced.
+            workers: number of processes that encode and harvest.
+            start: folder of the arms' warm start, if it is not the one of this run.
+            student: a student of this recipe to train arms with; its weights are replaced.
             processes: the group of training processes; by default that of this process.
         """
         self.workers, self._student = workers, student
@@ -73,7 +72,7 @@ class Stages:
         """Train stage one, or return its law if it is complete.
 
         Raises:
-            ConfigError: if a warm start was given that is not whole, or is another recipe's.
+            ConfigError: if a given warm start is incomplete, or is another recipe's.
         """
         if self._given is not None:
             return check_warm_start(self._given, self.recipe)
@@ -90,7 +89,7 @@ class Stages:
             batches, validation = self._encoded(
                 lambda corpus: decision_batches(corpus, recipe.stage_one, seed)
             )
-        # LoRA's draw is named by the seed alone, so that the arms start from the same weights.
+        # LoRA's draw depends on the seed alone, so that the arms start from the same weights.
         student = Student(recipe, derive(self.seed, "adapter"), self.processes.device)
         plan = Plan(
             recipe.stage_one, recipe.run, seed, self._identity("one", None),
@@ -147,9 +146,9 @@ class Stages:
         return bool(self.recipe.harvested())
 
     def tokens(self, progress: harvest.Progress = quiet) -> dict[str, Rows]:
-        """Return the token corpus of stage one, which all seeds share; harvest it if need be.
+        """Return the token corpus of stage one, which all seeds share; harvest it if missing.
 
-        It is read once, and forgotten when the student is released.
+        It is read once and cached until `release`.
         """
         if self._tokens is None:
             recipe = self.recipe
@@ -183,7 +182,7 @@ class Stages:
             return make(records), records.decisions("validation", count)
 
     def _finished(self, law: Path) -> bool:
-        """Whether a stage is complete; the law of another recipe is not taken for its own."""
+        """Return whether a stage is complete; raise an error for the law of another recipe."""
         if not law.exists():
             return False
         name = about(law).get("recipe", {}).get("name")
@@ -245,10 +244,10 @@ class Stages:
 
 
 def check_warm_start(start: Path, recipe: Recipe) -> Path:
-    """Return the law of a warm start that another run made.
+    """Check a warm start made by another run, and return its law.
 
     Raises:
-        ConfigError: if it is not whole, or not one that this recipe would make.
+        ConfigError: if it is incomplete, or not one that this recipe would make.
     """
     law = start / LAW
     said = about(law)
@@ -269,12 +268,12 @@ def check_warm_start(start: Path, recipe: Recipe) -> Path:
 
 
 def warm_start_digest(start: Path) -> str:
-    """Return the digest of a warm start; empty if there is none."""
+    """Return the digest of a warm start; empty if it is missing."""
     return digest(look(str(start / LAW)))
 
 
 def require_warm_start(law: Path, start: Path) -> None:
-    """Check that an arm began with this warm start, as far as both are known.
+    """Check that an arm began with this warm start, if the digests of both are known.
 
     Raises:
         ConfigError: if it began with another one.

@@ -1,10 +1,10 @@
 """The learning rate of a factorial, chosen once by decision-only validation loss.
 
-A candidate is stage two of the decision-only arm at one rate: the decision records of a training
-seed that no arm has, without orbit images, heads or transitions. Arms are then trained with the
-chosen rate, whatever their other losses would prefer.
+A candidate is stage two of the decision-only arm at one rate, on the decision records of a training
+seed that no arm uses, without orbit images, heads or transitions. All arms are then trained with
+the chosen rate, even if another would suit their other losses better.
 
-    OUT/settings.json               what all candidates share; a folder holds one search
+    OUT/settings.json               settings of all candidates; a folder holds one search
     OUT/KIND/seed-S/warm-start/     stage one; KIND is the recipe's adaptation
     OUT/KIND/rate-X/result.json     the numbers of a candidate, and its metrics.jsonl
 
@@ -41,7 +41,7 @@ from waggle.scd.train.trainer import Plan, Trainer
 SEEDS = range(1_000, 10_000)
 """Training seeds of a search; arms are paired by the seeds from 0 up."""
 MOST = 32
-"""Candidates of one search."""
+"""Maximum number of candidates in one search."""
 RESULT = "result.json"
 SETTINGS = "settings.json"
 Result = Mapping[str, Any]
@@ -49,10 +49,10 @@ Result = Mapping[str, Any]
 
 
 class Candidate(NamedTuple):
-    """One rate."""
+    """One learning rate of a search."""
 
     recipe: Recipe
-    """The recipe; its own rate of stage two is not read."""
+    """The recipe; its rate of stage two is ignored."""
     corpus: Path
     out: Path
     seed: int
@@ -60,7 +60,7 @@ class Candidate(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Name of the candidate in messages."""
         return f"rate {self.rate!r}"
 
     @property
@@ -70,7 +70,7 @@ class Candidate(NamedTuple):
 
     @property
     def folder(self) -> Path:
-        """Its own folder."""
+        """The folder of this candidate."""
         return self.home / f"rate-{self.rate!r}"
 
     @property
@@ -79,7 +79,7 @@ class Candidate(NamedTuple):
         return self.home / f"seed-{self.seed}" / WARM_START
 
     def stages(self, **how: Any) -> Stages:
-        """Return the stages of the search, for their warm start."""
+        """Return the stages that make the warm start of the search."""
         return Stages(self.recipe, self.corpus, self.home, self.seed, **how)
 
     def encoded(self, workers: int = 1) -> EncodedCorpus:
@@ -87,15 +87,15 @@ class Candidate(NamedTuple):
         return Stages(self.recipe, self.corpus, self.out, self.seed, workers=workers).encoded()
 
     def kept(self) -> dict[str, Any] | None:
-        """Return its result if it is there."""
+        """Return its stored result, or None if it is missing."""
         return read_json(self.folder / RESULT)
 
     def tidy(self) -> None:
-        """Remove its weights: only the numbers are asked for."""
+        """Remove its weights; only the numbers are needed."""
         checkpoint.discard(self.folder, checkpoint.FOLDER, checkpoint.BEST)
 
     def run(self) -> dict[str, Any]:
-        """Train it, and keep its validation losses."""
+        """Train the candidate and store its validation losses."""
         result = _trained(self)
         write_json(self.folder / RESULT, result)
         self.tidy()
@@ -118,10 +118,10 @@ def shortened(recipe: Recipe, updates: int | None, seconds: float | None) -> Rec
 def candidates(
     recipe: Recipe, corpus: Path, out: Path, seed: int, rates: Sequence[float]
 ) -> list[Candidate]:
-    """Return every rate once, the smallest first.
+    """Return a candidate for every distinct rate, the smallest first.
 
     Raises:
-        ConfigError: if there are too many rates, or the seed is one that arms have.
+        ConfigError: if there are too many rates, or the seed is reserved for arms.
     """
     if seed not in SEEDS:
         raise ConfigError(
@@ -135,11 +135,11 @@ def candidates(
 
 
 def settle(candidate: Candidate, corpus: Path | None) -> None:
-    """Write down what all candidates of a folder share, or compare it with what is there.
+    """Write the settings that all candidates of a folder share, or compare them with the file.
 
     Args:
-        candidate: any of them.
-        corpus: the corpus that was asked for.
+        candidate: any of the candidates.
+        corpus: the requested corpus, if any.
 
     Raises:
         ConfigError: if the folder holds another search.
@@ -165,13 +165,13 @@ def settle(candidate: Candidate, corpus: Path | None) -> None:
 
 
 def prepare(candidate: Candidate, workers: int = 1) -> None:
-    """Encode what all candidates read, once."""
+    """Encode the data of all candidates, once."""
     with candidate.encoded(workers) as corpus:
         _data(candidate, corpus)
 
 
 def _data(candidate: Candidate, corpus: EncodedCorpus) -> tuple[Batches, Rows]:
-    """Return batches and validation records; transitions are not touched."""
+    """Return batches and validation records; transitions are not read."""
     recipe, seed = candidate.recipe, derive(candidate.seed, "stage two")
     validation = corpus.decisions("validation", recipe.run.validation_records)
     return decision_batches(corpus, recipe.stage_two, seed), validation
@@ -209,7 +209,7 @@ def _trained(candidate: Candidate) -> dict[str, Any]:
         "best": progress.best_loss,
         "best update": progress.best_update,
         "last": last(candidate.folder, "validation.nll"),
-        # Of all updates and validations but the first update, which may compile.
+        # The time of all updates and validations but the first update, which may compile.
         "seconds": round(progress.seconds, 2),
         "validation records": len(validation),
         "teacher": store.manifest().settings.get("decisions", {}).get("teacher", "unknown"),
@@ -218,10 +218,10 @@ def _trained(candidate: Candidate) -> dict[str, Any]:
 
 
 def choose(results: Sequence[Result]) -> Result:
-    """Return the result of least validation loss; of equal ones the smaller rate.
+    """Return the result with the smallest validation loss; ties go to the smaller rate.
 
     Raises:
-        WaggleError: if there is none.
+        WaggleError: if there are no results.
     """
     if not results:
         raise WaggleError("no candidate could be trained; see above which failed, and why")
@@ -229,7 +229,7 @@ def choose(results: Sequence[Result]) -> Result:
 
 
 def advice(recipe: Recipe, file: Path, chosen: Result) -> str:
-    """Say in one line whether a recipe has the chosen rate, and if not what to write in it."""
+    """Return one line on whether a recipe has the chosen rate, and if not, how to change it."""
     rate, own = chosen["rate"], recipe.stage_two.rate
     if rate == own:
         return f"{file} has what was chosen: [stage_two] rate = {rate!r}"
@@ -242,13 +242,13 @@ def advice(recipe: Recipe, file: Path, chosen: Result) -> str:
 def taken(
     found: Result, folder: Path, recipe: Recipe, corpus: Path | None
 ) -> tuple[Recipe, Path, Path]:
-    """Return what arms take from a search: their recipe with its rate, warm start and corpus.
+    """Return what arms use of a search: their recipe with its rate, its warm start and corpus.
 
     Args:
-        found: what the search found.
-        folder: its folder.
+        found: the summary of the search.
+        folder: the folder of the search.
         recipe: the recipe of the arms.
-        corpus: the corpus that was asked for, if any.
+        corpus: the requested corpus, if any.
 
     Raises:
         ConfigError: if the search was for another recipe.
@@ -266,19 +266,19 @@ def taken(
 
 
 def at_end(tried: Sequence[float], chosen: Result) -> bool:
-    """Whether the chosen rate is the least or greatest of several that were tried."""
+    """Return whether the chosen rate is the smallest or largest of several rates tried."""
     return len(set(tried)) > 1 and chosen["rate"] in (min(tried), max(tried))
 
 
 def summary(
     planned: Sequence[Candidate], results: Sequence[Result], lost: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return what a search found, with what a reader has to know about the numbers.
+    """Return the summary of a search, with the settings needed to interpret the numbers.
 
     Args:
         planned: all candidates.
-        results: the numbers of those that were trained.
-        lost: the names of the others, and why they came to no result.
+        results: the numbers of the candidates that were trained.
+        lost: the names of the others, each with the reason for the missing result.
 
     Raises:
         WaggleError: if no candidate could be trained.

@@ -1,9 +1,9 @@
-"""Training jobs side by side, in worker processes of which each may die alone.
+"""Training jobs in parallel, in worker processes that may die without affecting one another.
 
-A process takes as long to import its libraries as to make some hundred updates of a small backbone,
-so workers are started before their jobs are ready. Each builds its student once and does one job
-after another with it. Jobs keep their own results, and a job with a result is not done again.
-Invariant: a job that fails, or whose process dies, costs no other job.
+A process takes as long to import its libraries as for some hundred updates of a small backbone, so
+workers are started before their jobs are ready. Each builds its student once and runs one job after
+another with it. Jobs store their results, and a job with a stored result is not run again.
+Invariant: a job that fails, or whose process dies, affects no other job.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from waggle.scd.config import Recipe
 from waggle.scd.model import Student
 
 TRIES = 2
-"""How often a job is begun whose process dies, or that runs out of memory."""
+"""Maximum number of attempts for a job whose process dies, or that runs out of memory."""
 
 
 class Job(Protocol):
@@ -33,28 +33,28 @@ class Job(Protocol):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Name of the job in messages."""
         ...
 
     def kept(self) -> dict[str, Any] | None:
-        """Return its result if it is there."""
+        """Return its stored result, or None if it is missing."""
         ...
 
     def run(self) -> dict[str, Any]:
-        """Make its result and keep it."""
+        """Compute its result and store it."""
         ...
 
     def tidy(self) -> None:
-        """Remove what nothing reads once the result is there."""
+        """Remove files that are not needed once the result is stored."""
         ...
 
 
 J = TypeVar("J", bound=Job)
 Failed = Callable[[J, str], None]
-"""Called with a job that could not be done, and why."""
+"""Callback with a job that failed, and the reason."""
 
 _STUDENTS: dict[str, Student] = {}
-"""The student of this process, by recipe."""
+"""Cache of the student of this process, by recipe."""
 
 
 def student_of(recipe: Recipe) -> Student:
@@ -67,27 +67,27 @@ def student_of(recipe: Recipe) -> Student:
 
 
 def _do(job: Job) -> dict[str, Any]:
-    """Do a job in this process."""
+    """Run a job in this process."""
     try:
         return job.run()
     except BaseException:
-        _STUDENTS.clear()  # its state is unknown: the next job builds its own
+        _STUDENTS.clear()  # the student's state is unknown: the next job builds a new one
         raise
 
 
 def _open(threads: int) -> None:
-    """Prepare a worker process: threads, and all that training and diagnosing import."""
+    """Prepare a worker process: set threads, import the modules of training and diagnosis."""
     torch.set_num_threads(threads)
     for name in ("waggle.scd.run.factorial", "transformers.models.llama.modeling_llama"):
         import_module(name)
 
 
 def _begin() -> None:
-    """Do nothing; a process that is asked to is started."""
+    """Do nothing; submitting this function starts the process."""
 
 
 class Workers:
-    """A number of worker processes, each a pool of its own; a context."""
+    """Worker processes, each in a separate pool of one; a context manager."""
 
     def __init__(self, count: int) -> None:
         self._threads = max(1, (os.cpu_count() or 1) // count)
@@ -101,7 +101,7 @@ class Workers:
         self._opened.__exit__(*error)
 
     def start(self) -> ProcessPoolExecutor:
-        """Start one more process."""
+        """Start one more process and return its pool."""
         pool = self._opened.enter_context(process_pool(1, _open, self._threads))
         pool.submit(_begin)
         return pool
@@ -109,7 +109,7 @@ class Workers:
 
 @contextmanager
 def started(jobs: Sequence[Job], count: int) -> Iterator[Workers | None]:
-    """Start workers ahead of their jobs, as many as will have work; one job runs here."""
+    """Start at most one worker per open job in advance; yield None if jobs run in this process."""
     left = sum(job.kept() is None for job in jobs)
     if count <= 1 or not left:
         yield None
@@ -125,14 +125,14 @@ def _raise(job: Job, reason: str) -> None:
 def run_all(
     jobs: Sequence[J], count: int, failed: Failed[J] = _raise, workers: Workers | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Do jobs in order, several at once; yield results as they come.
+    """Run jobs in order, several in parallel; yield results as they complete.
 
     Args:
-        jobs: those with a result come first.
-        count: worker processes; with one, jobs run in this process.
-        failed: called with a job that fails, or that twice dies or runs out of memory; the others
-            go on.
-        workers: processes that were started ahead.
+        jobs: the jobs; stored results are yielded first.
+        count: number of worker processes; with one, jobs run in this process.
+        failed: called with a job that fails, or that dies or runs out of memory twice; the other
+            jobs continue.
+        workers: workers that were started in advance.
     """
     todo = []
     for job in jobs:
@@ -152,17 +152,17 @@ def _here(jobs: Sequence[J], failed: Failed[J]) -> Iterator[dict[str, Any]]:
     for job in jobs:
         try:
             yield _do(job)
-        except Exception as error:  # whatever it is, the others go on
+        except Exception as error:  # whatever the error, the other jobs continue
             failed(job, reason(error))
 
 
 def _in_workers(jobs: Sequence[J], workers: Workers, failed: Failed[J]) -> Iterator[dict[str, Any]]:
-    """Give each job to the next idle worker; those out of memory run alone at the end."""
+    """Give each job to the next idle worker; jobs that ran out of memory run alone at the end."""
     todo, idle = deque((job, 1) for job in jobs), list(workers.pools)
     out_of_memory: deque[tuple[J, int]] = deque()
     running: dict[Future[dict[str, Any]], tuple[ProcessPoolExecutor, J, int]] = {}
     while todo or running or out_of_memory:
-        if not (todo or running):  # the memory that others held is free now
+        if not (todo or running):  # the memory of the other jobs is free now
             todo.append(out_of_memory.popleft())
         while todo and idle:
             pool, (job, attempt) = idle.pop(), todo.popleft()
@@ -179,7 +179,7 @@ def _in_workers(jobs: Sequence[J], workers: Workers, failed: Failed[J]) -> Itera
                     failed(job, f"its process died {TRIES} times; try again with fewer --jobs")
             except Exception as error:
                 if "out of memory" in str(error) and attempt < TRIES:
-                    pool.shutdown(wait=False)  # and with it the memory that the process holds
+                    pool.shutdown(wait=False)  # frees the memory of the process
                     pool = workers.start()
                     out_of_memory.append((job, attempt + 1))
                 else:
@@ -188,7 +188,7 @@ def _in_workers(jobs: Sequence[J], workers: Workers, failed: Failed[J]) -> Itera
 
 
 def _submit(pool: ProcessPoolExecutor, job: Job) -> Future[dict[str, Any]]:
-    """Give a job to a worker; one that is dead already reports it like one that dies later."""
+    """Submit a job to a worker; a dead worker gives the same error as one that dies later."""
     try:
         return pool.submit(_do, job)
     except BrokenProcessPool as error:
@@ -198,6 +198,6 @@ def _submit(pool: ProcessPoolExecutor, job: Job) -> Future[dict[str, Any]]:
 
 
 def reason(error: Exception) -> str:
-    """Say in one line why a job failed."""
+    """Return one line that says why a job failed."""
     said = str(error) if isinstance(error, WaggleError) else f"{type(error).__name__}: {error}"
     return (said.splitlines() or [""])[0][:300]

@@ -1,1 +1,1 @@
-"""From a trained student to a law that ships: `export` writes it, `low_rank` chooses its rank."""
+"""From a trained student to a deployable law: `export` writes it, `low_rank` chooses its rank."""

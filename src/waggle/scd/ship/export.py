@@ -1,7 +1,7 @@
-"""Shipping a trained law: selected weights without heads, in PEFT format, with a model card.
+"""Export of a trained law: selected weights without heads, in PEFT format, with a model card.
 
-`lora` ships the adapter, `dense` a low-rank factorisation of what training changed, `full` the
-weights. Invariant: what is shipped holds nothing of the training heads.
+`lora` exports the adapter, `dense` a low-rank factorisation of the weight change, `full` all
+weights. Invariant: an exported law contains nothing of the training heads.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from waggle.scd.ship import low_rank
 
 Training: TypeAlias = Literal["distillation", "outcomes"]
 SHARD = "14MB"
-"""Largest file of a law that is shipped as weights."""
+"""Maximum file size of a law that is exported as full weights."""
 
 
 def export(
     student: Student, target: Path, card: Mapping[str, Any], training: Training = "distillation"
 ) -> Path:
-    """Write the deployable law of a student, trained in this way, into a folder."""
+    """Write the deployable law of a student into a folder; `training` is named on its card."""
     recipe = student.recipe
     with new_folder(target) as folder:
         if recipe.adaptation.kind == "lora":
@@ -57,14 +57,14 @@ def export(
 
 
 def _fix_order(path: Path) -> None:
-    """Sort the lists that PEFT writes from sets: equal laws have equal files, hence one digest."""
+    """Sort the lists that PEFT writes from sets, so that equal laws have one digest."""
     raw = json.loads(path.read_text(encoding="utf-8"))
     found = {k: sorted(v, key=str) if isinstance(v, list) else v for k, v in raw.items()}
     path.write_text(json.dumps(found, indent=1, sort_keys=True), encoding="utf-8")
 
 
 def _lineage(recipe: Recipe, card: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what changes for weights that go on from a law: its backbone is theirs."""
+    """Return the changed entries for full weights trained from a law, which keep its backbone."""
     first = origin(recipe.backbone)
     if recipe.adaptation.kind != "full" or first.backbone == "none":
         return {}
@@ -72,7 +72,7 @@ def _lineage(recipe: Recipe, card: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _write_weights(student: Student, folder: Path) -> None:
-    """Write all weights in bfloat16, in files small enough to be kept anywhere."""
+    """Write all weights in bfloat16, in files small enough to be stored anywhere."""
     model = _plain(student.model).to("cpu", torch.bfloat16)
     attention.uninstall(model)
     import_module("transformers").utils.logging.disable_progress_bar()
@@ -81,7 +81,7 @@ def _write_weights(student: Student, folder: Path) -> None:
 
 
 def _plain(model: Any) -> Any:
-    """Rebuild a model without what training put on it (compiled layers, fused norms)."""
+    """Rebuild a model without the changes made for training: compiled layers, fused norms."""
     with torch.device("meta"):
         plain = type(model)(copy.deepcopy(model.config))
     plain = plain.to_empty(device="cpu")
@@ -136,14 +136,14 @@ def _how(recipe: Recipe, card: Mapping[str, Any], training: Training) -> str:
 
 
 def _length(stage: Stage) -> str:
-    """Say how long a stage may be; the card has its updates."""
+    """Describe the length limit of a stage; the card lists the updates done."""
     if stage.seconds is None:
         return f"{stage.updates} updates"
     return f"{stage.seconds:g} seconds, at most {stage.updates} updates"
 
 
 def _settings(recipe: Recipe, card: Mapping[str, Any], training: Training) -> str:
-    """Return the settings that this law was trained with, and none of a stage it did not reach."""
+    """Return card rows with the settings used in training, without stages that were not reached."""
     adaptation, one, two = recipe.adaptation, recipe.stage_one, recipe.stage_two
     trained = f"| adaptation | {adaptation.kind}"
     if adaptation.kind != "full":

@@ -1,10 +1,10 @@
-"""What training changed, as an adapter of small rank, and how large that rank has to be.
+"""Low-rank adapters for the weight change of training, and a measurement of the rank they need.
 
-The factors of a matrix's change are the best of their rank: in the matrix itself (`plain`), or,
-given the second moments of the inputs it sees, in what it makes of them (`fitted`), which costs the
-law least. `measure` puts adapters of several ranks in place and reports their bytes, the share of
-the change's squared norm that is kept, and the held-out token loss. Invariant: what is measured is
-what a packed law holds, rounded to bfloat16.
+The factors of a matrix's change are the best approximation of their rank: of the change itself
+(`plain`) or, given the second moments of the matrix's inputs, of its effect on the outputs
+(`fitted`), which costs the law least. `measure` evaluates adapters of several ranks and reports
+their bytes, the fraction of the change's squared norm that is kept, and the held-out token loss.
+Invariant: the measured factors are those of a packed law, rounded to bfloat16.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ Pair = tuple[Tensor, Tensor]
 """(A, B); the change is B A."""
 RANKS = (16, 32, 64, 128)
 RECORDS = 200
-"""Records that moments are taken from, and as many that losses are measured on."""
+"""Number of records that moments are computed from; losses are measured on as many others."""
 
 
 def low_rank(change: Tensor, rank: int, moments: Tensor | None = None) -> Pair:
-    """Return (A, B) with B A the best approximation of a matrix of so small a rank.
+    """Return (A, B) such that B A is the best approximation of a matrix at the given rank.
 
-    Products and eigenvectors are taken in float64. Rounding to bfloat16 is relative, so no split of
-    the singular values between the factors is better than another; their roots keep both factors of
-    one size. The factors of a smaller rank are the first of those of a larger one.
+    Products and eigenvectors are computed in float64. Rounding to bfloat16 is relative, so no split
+    of the singular values between the factors is better than another; their square roots keep both
+    factors of one size. The factors of a smaller rank are the first of those of a larger one.
 
     Args:
         change: (outputs, inputs).
         rank: rows of A; a smaller matrix is padded, since an adapter has one rank throughout.
-        moments: second moments of the inputs, (inputs, inputs); by default all count alike.
+        moments: second moments of the inputs, (inputs, inputs); by default all inputs count alike.
     """
     wide = change.double()
     left = _directions(wide, None if moments is None else moments.double())[:, :rank]
     a = left.T @ wide
-    # The eigenvectors may be of a weighted matrix: sizes are taken from the factors themselves.
+    # The eigenvectors may be those of a weighted matrix, so sizes come from the factors themselves.
     root = a.norm(dim=1).sqrt().clamp_min(torch.finfo(torch.float32).tiny)
     a, b = a / root[:, None], left * root
     short = rank - left.shape[1]
@@ -60,7 +60,7 @@ def low_rank(change: Tensor, rank: int, moments: Tensor | None = None) -> Pair:
 
 
 def exact(change: Tensor, rank: int) -> Pair:
-    """Return (A, B) with B A the matrix itself, one of them the identity: it is rounded once.
+    """Return (A, B) such that B A is the matrix; one is the identity, so rounding occurs once.
 
     Args:
         change: (outputs, inputs).
@@ -74,30 +74,30 @@ def exact(change: Tensor, rank: int) -> Pair:
 
 
 def _directions(change: Tensor, moments: Tensor | None) -> Tensor:
-    """Return orthonormal output directions, those that carry most first."""
+    """Return orthonormal output directions, by decreasing eigenvalue."""
     outputs, inputs = change.shape
     if outputs <= inputs:
         seen = change if moments is None else change @ moments
         return _eigen(seen @ change.T)[1].flip(1)
     if moments is not None:
         values, vectors = _eigen(moments)
-        # What rounding made negative of the moments counts as nothing.
+        # Eigenvalues that rounding made negative count as zero.
         change = change @ (vectors * values.clamp_min(0).sqrt())
     found: Tensor = torch.linalg.qr(change @ _eigen(change.T @ change)[1].flip(1)).Q
     return found
 
 
 def _eigen(symmetric: Tensor) -> tuple[Tensor, Tensor]:
-    """Return eigenvalues and eigenvectors, the smallest first."""
+    """Return eigenvalues and eigenvectors, in ascending order."""
     try:
         values, vectors = torch.linalg.eigh(symmetric)
-    except RuntimeError:  # a GPU's routine gives up sooner than the processor's
+    except RuntimeError:  # the GPU routine fails to converge sooner than the CPU's
         values, vectors = torch.linalg.eigh(symmetric.cpu())
     return values.to(symmetric.device), vectors.to(symmetric.device)
 
 
 def write(folder: Path, pairs: Mapping[str, Pair], backbone: str, adaptation: Adaptation) -> None:
-    """Write factors by the name of their matrix as a PEFT adapter, in bfloat16."""
+    """Write factors, keyed by matrix name, as a PEFT adapter in bfloat16."""
     tensors: dict[str, Tensor] = {}
     for name, (a, b) in pairs.items():
         module = f"base_model.model.{name.removesuffix('.weight')}"
@@ -123,7 +123,7 @@ class TrainedLaw:
         recipe = recipe_of_law(self.about["recipe"])
         if recipe.adaptation.kind == "full":
             raise ConfigError(f"{law} is a whole model, which has no rank; pack it without --rank")
-        # What LoRA changed is a change of the same matrices, so they are read as dense ones.
+        # LoRA changes the same matrices, so its change is read as a dense one.
         dense = recipe.adaptation.model_copy(update={"kind": "dense"})
         self.recipe = recipe.model_copy(update={"adaptation": dense})
         self.student = Student(self.recipe.uncompiled(), 0, device)
@@ -131,7 +131,7 @@ class TrainedLaw:
         self.changes = changes_of(law, self.base)
 
     def rows(self, corpus: Path, split: str, count: int) -> Rows:
-        """Return so many records of a split, evenly drawn from those that training read."""
+        """Return `count` records of a split, evenly spaced among those that training read."""
         run = self.recipe.run
         limit = run.validation_records if split == "validation" else None
         with EncodedCorpus(
@@ -142,19 +142,19 @@ class TrainedLaw:
         return found.take(np.unique(np.linspace(0, len(found) - 1, count).astype(np.int64)))
 
     def put(self, changes: Mapping[str, Tensor]) -> None:
-        """Set the student's matrices to the backbone's with some changes."""
+        """Set the student's matrices to the backbone's plus the given changes."""
         with torch.no_grad():
             for name, parameter in self.student.trainable().items():
                 change = changes.get(name)
                 parameter.copy_(self.base[name] if change is None else self.base[name] + change)
 
     def loss(self, rows: Rows) -> float:
-        """Return the loss per token of the student as it is."""
+        """Return the student's loss per token, with its current matrices."""
         found = self.student.read(rows)
         return float(found.nll.sum() / found.tokens.sum())
 
     def moments(self, rows: Rows) -> dict[str, Tensor]:
-        """Return the second moments of the inputs of every trained matrix, as trained.
+        """Return the second moments of every trained matrix's inputs, in the trained law.
 
         Raises:
             ConfigError: if the inputs of a matrix cannot be observed.
@@ -175,7 +175,7 @@ class TrainedLaw:
         return found
 
     def pairs(self, rank: int, moments: Mapping[str, Tensor] | None = None) -> dict[str, Pair]:
-        """Return the best factors of a rank."""
+        """Return the best factors of the given rank for every matrix."""
         seen = moments or {}
         return {
             name: low_rank(change, rank, seen.get(name)) for name, change in self.changes.items()
@@ -192,9 +192,10 @@ def _adding(found: dict[str, Tensor], name: str) -> Any:
 
 
 def changes_of(law: Path, base: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return what training changed of some matrices, in float32.
+    """Return the change that training made to each matrix of `base`, in float32.
 
-    Read from the selected weights beside an exported law, or from its adapter if only that is left.
+    It is read from the selected weights beside an exported law, or from its adapter if those are
+    missing or differ in their names.
 
     Raises:
         ConfigError: if the folder holds neither.
@@ -210,16 +211,16 @@ def changes_of(law: Path, base: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 class Row(NamedTuple):
-    """One adapter size."""
+    """The measurements of one adapter."""
 
     factors: str
     """`plain` or `fitted`; `none` is the backbone, `whole` the trained matrices."""
     rank: int
     bytes: int
     kept: float
-    """Share of the squared norm of the change."""
+    """Fraction of the change's squared norm that is kept."""
     rounding: float
-    """Squared norm of what bfloat16 rounds away, relative to the factors' product."""
+    """Squared norm of the bfloat16 rounding error, relative to that of the factors' product."""
     nll: float
     """Held-out loss per token."""
 
@@ -228,7 +229,7 @@ def measure(
     law: Path, corpus: Path, ranks: Sequence[int] = RANKS, records: int = RECORDS,
     device: str | None = None,
 ) -> Iterator[Row]:  # fmt: skip
-    """Measure the adapters of a law at several ranks, one row at a time."""
+    """Measure adapters of a law at several ranks; yield one row per adapter."""
     trained = TrainedLaw(law, device)
     held_out = trained.rows(corpus, "validation", records)
     whole = sum(change.numel() for change in trained.changes.values())
@@ -245,7 +246,7 @@ def measure(
 def _row(
     trained: TrainedLaw, kind: str, rank: int, largest: Mapping[str, Pair], held_out: Rows
 ) -> Row:
-    """Cut factors to a rank, round them, put them in place and measure."""
+    """Truncate factors to a rank, round them, put them in place and measure."""
     size = lost = total = off = product = 0.0
     changes: dict[str, Tensor] = {}
     for name, (a, b) in largest.items():
@@ -272,8 +273,9 @@ def refactor(
         law: the exported law.
         target: the folder to make.
         rank: rank of the adapter.
-        corpus: corpus whose training records say which inputs count; without one all do.
-        records: how many of them.
+        corpus: corpus whose training records give the input moments; without one, factors are
+            `plain`.
+        records: number of those records.
         device: where to compute.
     """
     trained = TrainedLaw(law, device)

@@ -1,8 +1,8 @@
-"""Checkpoints: trained weights, heads, optimizer and progress of a stage, whole or not at all.
+"""Checkpoints: trained weights, heads, optimizer and progress of a stage, written atomically.
 
-The newest whole checkpoint counts: one whose files have the digests in its `sums.json`. A damaged
-one is passed over with a note. A run resumed from any of them follows the trajectory of an
-uninterrupted run, because every draw is named by its update.
+A run resumes from the newest intact checkpoint, one whose files match the digests in its
+`sums.json`; damaged ones are skipped with a warning. A run resumed from any checkpoint follows the
+trajectory of an uninterrupted run, because every random draw is seeded by its update.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from torch import Tensor
 from waggle.scd.files import TrainError, new_folder, one_line, read_tensors, write_tensors
 
 KEPT = 2
-"""Complete checkpoints that stay on disk."""
+"""Number of complete checkpoints kept on disk."""
 FOLDER = "checkpoints"
-"""Where a stage keeps its checkpoints."""
+"""Folder in which a stage keeps its checkpoints."""
 BEST = "best"
-"""Where a stage keeps the weights of least validation loss."""
+"""Folder in which a stage keeps the weights with the smallest validation loss."""
 WEIGHTS = "trainable.safetensors"
 HEADS = "heads.safetensors"
 SUMS = "sums.json"
-"""Digests of the files beside it, and of their list."""
+"""File with the digests of the other files in its folder, and of their list."""
 
 
 class Progress(NamedTuple):
-    """Where a run stands."""
+    """The progress of a run."""
 
     update: int
-    """Updates done."""
+    """Number of updates done."""
     best_update: int
     best_loss: float
     """The smallest validation loss so far, and the update it was measured at."""
@@ -45,7 +45,7 @@ class Progress(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """What a checkpoint holds."""
+    """The contents of a checkpoint."""
 
     progress: Progress
     weights: dict[str, Tensor]
@@ -61,7 +61,7 @@ class Checkpoints:
         self._identity = json.loads(json.dumps(identity, sort_keys=True, default=str))
 
     def newest(self) -> Path | None:
-        """Return the newest whole checkpoint; a damaged one is passed over with a warning.
+        """Return the newest intact checkpoint; damaged ones are skipped with a warning.
 
         Raises:
             TrainError: if it belongs to a run with other settings, or if all are damaged.
@@ -113,7 +113,7 @@ def _seal(folder: Path) -> None:
 
 
 def _damage(folder: Path) -> str | None:
-    """Return what is wrong with a sealed folder, or None where its files are as they were."""
+    """Return why a sealed folder is damaged, or None if its files match their digests."""
     try:
         said, now = json.loads((folder / SUMS).read_text(encoding="utf-8")), _sums(folder)
     except (OSError, ValueError):
@@ -153,10 +153,10 @@ def save_best(
 
 
 def restore_best(trained: Mapping[str, torch.nn.Parameter], stage: Path) -> None:
-    """Put the selected weights of a stage into a student.
+    """Load the selected weights of a stage into a student.
 
     Raises:
-        TrainError: if they are damaged, or those of another student.
+        TrainError: if they are damaged, or belong to another backbone or adapter.
     """
     path = stage / BEST / WEIGHTS
     if (path.parent / SUMS).exists() and (reason := _damage(path.parent)) is not None:
@@ -167,10 +167,10 @@ def restore_best(trained: Mapping[str, torch.nn.Parameter], stage: Path) -> None
 def restore(
     trained: Mapping[str, torch.nn.Parameter], weights: Mapping[str, Tensor], source: Path
 ) -> None:
-    """Put saved weights into a student.
+    """Load saved weights into a student.
 
     Raises:
-        TrainError: if they are those of another student.
+        TrainError: if they belong to another backbone or adapter.
     """
     if trained.keys() != weights.keys():
         raise TrainError(f"{source} was made for another backbone or adapter; train it again")
@@ -182,9 +182,9 @@ def restore(
 
 
 def discard(stage: Path, *names: str) -> None:
-    """Remove folders of a finished stage that nothing reads any more, such as its checkpoints.
+    """Remove folders that a finished stage does not need, such as its checkpoints.
 
-    Call it when the result is written: a stage without one resumes from what this removes.
+    Call it after the result is written: a stage without a result resumes from these folders.
     """
     for name in names:
         shutil.rmtree(stage / name, ignore_errors=True)

@@ -1,9 +1,9 @@
-"""Updates as CUDA graphs: passes whose shapes were met before are replayed.
+"""Updates as CUDA graphs: passes whose shapes have occurred before are replayed.
 
 A small backbone has thousands of short kernels per update, and launching them one by one takes
-longer than running them. The first update of a shape runs as written (and compiles what has to be),
-the second is captured, all others replay the graph on new inputs. Invariant: a replay does to
-weights and optimizer what the captured work would do, with the dropout of its own update's seed.
+longer than running them. The first update of a shape runs normally, with any compilation; the
+second is captured; all others replay the graph on new inputs. Invariant: a replay changes weights
+and optimizer as the captured work would, with dropout drawn from its own update's seed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch import Tensor
 from waggle.scd.files import TrainError, one_line
 
 ALLOCATOR = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
-"""Settings of torch's allocator, under either name."""
+"""Environment variables with the settings of torch's allocator, under either name."""
 
 P = TypeVar("P")
 Found = dict[str, Any]
@@ -34,14 +34,14 @@ class Scalars:
         self.device, self.replayed = device, replayed
 
     def set(self, known: Any, value: float) -> Any:
-        """Return a number with a new value; a tensor keeps its place in memory."""
+        """Return a number with a new value; a tensor is overwritten in place."""
         if isinstance(known, Tensor):
             return known.fill_(value)
         return torch.tensor(value, device=self.device) if self.replayed else value
 
 
 class _Graph(NamedTuple):
-    """A captured update: what it reads, what it leaves."""
+    """A captured update with the tensors it reads and the tensors it returns."""
 
     graph: Any
     inputs: list[Tensor]
@@ -49,14 +49,14 @@ class _Graph(NamedTuple):
 
 
 class GraphRunner(Generic[P]):
-    """Does the work of an update, by replaying a CUDA graph if it can."""
+    """A runner for the work of an update that replays a CUDA graph where possible."""
 
     def __init__(self, work: Callable[[P], Found]) -> None:
-        """Name the work.
+        """Store the work; nothing is run yet.
 
         Args:
-            work: runs one pass, backward and optimizer step included. What differs between updates
-                it reads from the pass, or from tensors that outlive it.
+            work: runs one pass, backward and optimizer step included. It reads values that differ
+                between updates from the pass, or from tensors that outlive it.
         """
         self._work = work
         self._met: set[Shape] = set()
@@ -66,13 +66,13 @@ class GraphRunner(Generic[P]):
         """Held during capture; a thread that copies batches to the device must hold it too."""
 
     def __call__(self, shown: P) -> Found:
-        """Do the work on a pass; the next call overwrites the tensors that are returned."""
+        """Run the work on a pass; the next call overwrites the returned tensors."""
         shape = shape_of(shown)
         if shape not in self._met:
             self._met.add(shape)
             found = self._work(shown)
             if self._pool is not None:
-                # Graphs have memory of their own: what this pass took is for other processes.
+                # Graphs have a separate pool: release this pass's memory for other processes.
                 torch.cuda.empty_cache()
             return found
         if shape not in self._graphs:
@@ -86,10 +86,10 @@ class GraphRunner(Generic[P]):
         return graph.found
 
     def _capture(self, shown: P) -> _Graph:
-        """Capture the work without doing it; the tensors of this pass stay its inputs."""
+        """Capture the work without running it; this pass's tensors become the graph's inputs."""
         try:
             graph = torch.cuda.CUDAGraph()
-            # Only this thread must leave the device alone meanwhile.
+            # Capture restricts the CUDA calls of this thread only, not those of others.
             with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
                 found = self._work(shown)
         except RuntimeError as error:
@@ -107,7 +107,7 @@ class GraphRunner(Generic[P]):
 
 
 def tensors(value: Any) -> Iterator[Tensor]:
-    """Walk the tensors of nested tuples and dataclasses."""
+    """Yield the tensors of nested tuples and dataclasses."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, tuple):
@@ -119,11 +119,11 @@ def tensors(value: Any) -> Iterator[Tensor]:
 
 
 def shape_of(shown: Any) -> Shape:
-    """Return what passes must have in common to share a graph: all shapes, the longest sequence."""
+    """Return the key by which passes share a graph: all tensor shapes, the longest sequence."""
     return (shown.ragged.longest, *(tuple(t.shape) for t in tensors(shown)))
 
 
 def _hint() -> str:
-    """Name a setting of torch's allocator that capture has once failed with, if it is set."""
+    """Return a hint to unset an allocator setting that has made capture fail, if it is set."""
     found = [name for name in ALLOCATOR if "expandable_segments" in os.environ.get(name, "")]
     return f", or try without {found[0]}" if found else ""

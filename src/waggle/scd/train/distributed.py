@@ -1,10 +1,10 @@
-"""One training process or several: shares of an update, summed gradients, gathered results.
+"""Training in one process or several: shares of updates, summed gradients, gathered results.
 
-`accelerate launch` or `launch`, beside this module, starts several processes. Each runs its share
-of every update, and gradients are summed, so the update is that of one process up to rounding:
-losses are sums over records, divided by the number of records of the whole update. All processes
-hold the same weights; the first alone writes files. One that dies takes the others with it, and the
-same command goes on from the newest checkpoint, with any number of processes.
+`accelerate launch`, or the module `launch` beside this one, starts several processes. Each runs its
+share of every update, and gradients are summed, so the update is that of one process up to
+rounding: losses are sums over records, divided by the number of records in the whole update. All
+processes hold the same weights; only the first writes files. If one dies, all end, and the same
+command resumes from the newest checkpoint, with any number of processes.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from torch import Tensor
 from waggle.process_pool import Run
 
 PATIENCE = timedelta(days=1)
-"""How long processes wait for one another: the first may make a corpus meanwhile. One that died is
-noticed at once."""
+"""Timeout of processes that wait for one another: the first may be building a corpus. A process
+that dies is noticed at once."""
 
 
 class Processes:
     """The group of training processes; with one process every method costs nothing."""
 
     def __init__(self, *, alone: bool = False) -> None:
-        """Join the group that this process was started in; `alone` leaves it out."""
+        """Join the process group that this process was started in, unless `alone`."""
         self.count = 1 if alone else int(os.environ.get("WORLD_SIZE", "1"))
         self.rank = 0 if alone else int(os.environ.get("RANK", "0"))
         self.device: str | None = None
@@ -62,7 +62,7 @@ class Processes:
         return total
 
     def gather(self, own: Any) -> list[Any]:
-        """Return what every process gives, in their order."""
+        """Return the values of all processes, in rank order."""
         if self.count == 1:
             return [own]
         gathered: list[Any] = [None] * self.count
@@ -70,11 +70,11 @@ class Processes:
         return gathered
 
     def agree(self, number: float) -> float:
-        """Return the number of the first process, such as the time by its clock."""
+        """Return the first process's number, such as the time by its clock."""
         return float(self.gather(number)[0])
 
     def shared(self, run: Run) -> Run:
-        """Return a map that does a share of the items here; every process gets all results."""
+        """Return a `map` that splits items over processes; every process gets all results."""
         if self.count == 1:
             return run
 
@@ -90,7 +90,7 @@ class Processes:
 
     @contextmanager
     def first(self) -> Iterator[None]:
-        """Let the first process do something, and the others then find it done."""
+        """Run the block in the first process, and only then in the others."""
         if not self.main:
             self.wait()
         yield

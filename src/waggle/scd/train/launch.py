@@ -1,10 +1,10 @@
-"""torchrun that ends as its processes end, without a traceback of its own.
+"""A torchrun wrapper that exits with the code of its processes and prints no traceback.
 
     python -m waggle.scd.train.launch --nproc-per-node 8 -m waggle learn agentsnet --out runs/all
 
-Options are those of torchrun. `waggle learn` ends with code 1 where the law is not better than its
-start and has then said so in one line; torchrun would report it as a crash, in thirty lines. A
-process that failed has said why, so nothing is added, unless it was killed.
+Options are those of torchrun. `waggle learn` exits with code 1, after a one-line message, if the
+law is not better than its start; torchrun would report that as a crash, in thirty lines. A process
+that failed has already printed the reason, so a message is added only if it was killed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Start processes, wait for them, and return the code of the first that failed, or 0."""
+    """Start processes, wait for them, and return the exit code of the first that failed, or 0."""
     from torch.distributed.elastic.multiprocessing import api
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
-    run: Any = import_module("torch.distributed.run")  # which has no types
+    run: Any = import_module("torch.distributed.run")  # has no annotations
     logging.getLogger(api.__name__).setLevel(logging.CRITICAL)
     try:
         run.run(run.parse_args(arguments))

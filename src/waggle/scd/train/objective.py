@@ -1,12 +1,12 @@
-"""The loss of an update, pass by pass.
+"""The loss of an update, computed pass by pass.
 
 Stage one minimizes the decision loss. Stage two minimizes Eq. scd, which adds the orbit and field
 losses, each with the weight of its arm:
 
     L_SCD = L_decision + lambda_orbit L_orbit + lambda_field L_field
 
-Every pass is divided by the number of records of the whole update, so any cut of a batch into
-passes gives the gradient of the whole batch.
+The loss of every pass is divided by the number of records in the whole update, so any split of a
+batch into passes gives the gradient of the whole batch.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ Sums: TypeAlias = dict[str, float | Tensor]
 
 
 class Pass(NamedTuple):
-    """One pass: its sequences, and what they are compared with, on the device.
+    """The sequences of one pass and their targets, on the device.
 
-    Sequences are those of the decisions (source, image, source, ...), then transitions.
+    Sequences are the decisions (source, image, source, ...), then the transitions.
     """
 
     ragged: Ragged
     decisions: int
     step: int
-    """Sequences of a decision: 2, or 1 without images."""
+    """Number of sequences per decision: 2, or 1 without images."""
     labels: Tensor
     """rho(d*) of every decision."""
     transitions: int
@@ -52,7 +52,7 @@ class Pass(NamedTuple):
     eventful: Tensor
 
     def costs(self) -> Sums:
-        """Return what the pass costs; a replay of a CUDA graph cannot know it."""
+        """Return token counts of the pass; the replay of a CUDA graph cannot report them."""
         ragged = self.ragged
         return {
             "passes": 1.0, "tokens.read": float(ragged.read), "tokens.run": float(ragged.size),
@@ -98,12 +98,12 @@ class Objective:
         self, stage: Stage, heads: Heads | None = None, weights: tuple[float, float] = (0.0, 0.0),
         *, mean: bool = True,
     ) -> None:  # fmt: skip
-        """Say what is minimized.
+        """Define the loss to minimize.
 
         Args:
             stage: the stage's settings.
             heads: the training heads; without them only the decision loss is computed.
-            weights: weights of the orbit and field losses; zero computes a loss and drops it.
+            weights: weights of the orbit and field losses; a loss of weight zero is still computed.
             mean: average the token losses of a record instead of summing them.
         """
         self.heads, self._stage, self._weights, self._mean = heads, stage, weights, mean
@@ -114,14 +114,14 @@ class Objective:
             self._state, self._beta = stage.lambda_state, stage.beta
 
     def set_update(self, update: int, scalars: Scalars) -> None:
-        """Set the weights of an update: the auxiliary losses wait, then rise."""
+        """Set the auxiliary loss weights of an update: zero during warm-up, then rising."""
         if isinstance(self._stage, StageTwo):
             rise = losses.ramp(update, self._stage.warm_up, self._stage.ramp)
             self._orbit = scalars.set(self._orbit, self._weights[0] * rise)
             self._field = scalars.set(self._field, self._weights[1] * rise)
 
     def __call__(self, student: Student, shown: Pass, *, validating: bool = False) -> Result:
-        """Run a pass and return its part of the loss; validation computes the decision loss."""
+        """Run a pass and return its part of the loss; only the decision loss if `validating`."""
         passed, heads = run(student.model, shown.ragged), None if validating else self.heads
         sums = shown.costs()
         parts: list[Tensor] = []
@@ -139,7 +139,7 @@ class Objective:
     ) -> Tensor:
         """Sum the decision loss and the weighted orbit loss (Eq. token-loss, orbit-loss)."""
         step, rows, record = shown.step, shown.step * shown.decisions, shown.ragged.record
-        # Filler belongs to the record after the last, which is cut off.
+        # Filler tokens belong to an extra record after the last, which is cut off.
         records = len(passed.hidden) + 1
         token = losses.record_loss(passed.nll, record, records, mean=self._mean)[:rows]
         own, image = token[0::step], token[step - 1 :: step]
@@ -186,7 +186,7 @@ def read(sums: Sums) -> dict[str, float]:
 
 
 def metrics(sums: Mapping[str, float]) -> dict[str, float]:
-    """Turn the sums of an update into what is logged."""
+    """Return the metrics to log from the sums of an update."""
 
     def mean(name: str, over: float) -> float:
         return sums.get(name, 0.0) / max(1.0, over)

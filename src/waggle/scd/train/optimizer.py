@@ -1,8 +1,8 @@
 """The optimizer of a stage ("Optimization"): AdamW, learning-rate schedule, gradient clipping.
 
-Backbone and heads are parameter groups of their own, each with its rate and its gradient norm.
-Invariant: the rate of an update depends on the schedule alone. Under CUDA graphs, every number that
-changes between updates is a tensor that the graph reads.
+Backbone and heads are separate parameter groups, each with its own learning rate and clipping.
+Invariant: the learning rate of an update depends on the schedule alone. Under CUDA graphs, every
+number that changes between updates is a tensor that the graph reads.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from waggle.scd.train.distributed import Processes
 from waggle.scd.train.objective import Sums
 
 _OWN = ("lr", "fused", "capturable", "foreach")
-"""Options that a resumed run sets itself, whatever the run did that wrote the checkpoint."""
+"""Optimizer options that a resumed run sets itself instead of reading from the checkpoint."""
 
 
 class Optimizer:
@@ -45,7 +45,7 @@ class Optimizer:
         )  # fmt: skip
 
     def set_rates(self, update: int, seconds: float) -> None:
-        """Set the rates of an update, so many seconds into the stage."""
+        """Set the learning rates of an update that starts `seconds` into the stage."""
         stage = self._stage
         share = None if stage.seconds is None else seconds / stage.seconds
         factor = rate_factor(stage, update, share)
@@ -57,7 +57,7 @@ class Optimizer:
         self._optimizer.zero_grad(set_to_none=True)
 
     def step(self, processes: Processes) -> Sums:
-        """Sum gradients over processes, clip backbone and heads apart, step; return the norms."""
+        """Sum gradients over processes, clip each group, take a step; return the norms."""
         norms: Sums = {}
         for name, group in zip(("backbone", "heads"), self._optimizer.param_groups, strict=False):
             processes.add_gradients(group["params"])
@@ -67,11 +67,11 @@ class Optimizer:
         return norms
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return the optimizer state for a checkpoint."""
         return self._optimizer.state_dict()
 
     def resume(self, state: dict[str, Any]) -> None:
-        """Go on from what a checkpoint kept."""
+        """Restore the optimizer state of a checkpoint."""
         for saved, own in zip(state["param_groups"], self._optimizer.param_groups, strict=True):
             saved.update({name: own[name] for name in _OWN})
         self._optimizer.load_state_dict(state)
@@ -83,8 +83,8 @@ def rate_factor(stage: Stage, update: int, share: float | None = None) -> float:
     Args:
         stage: the schedule.
         update: the update, from 0.
-        share: how much of a time budget is spent. The share of updates counts instead if it is
-            larger, or if there is no budget: the rate has fallen when the stage ends, either way.
+        share: the fraction of a time budget that is spent. The fraction of updates counts instead
+            if it is larger or if there is no budget, so the decay is complete when the stage ends.
     """
     if update < stage.rate_warm_up:
         return (update + 1) / stage.rate_warm_up

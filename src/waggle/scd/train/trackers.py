@@ -1,4 +1,4 @@
-"""Where metrics go: always `metrics.jsonl`, and one tracker more by name.
+"""Trackers for metrics: always `metrics.jsonl`, and optionally one more, chosen by name.
 
 A tracker is any object with `log(update, values)` and `close()`; there is no registry.
 """
@@ -22,11 +22,11 @@ class Tracker(Protocol):
     """A sink of metrics."""
 
     def log(self, update: int, values: Mapping[str, float]) -> None:
-        """Take the metrics of one update."""
+        """Log the metrics of one update."""
         ...
 
     def close(self) -> None:
-        """Finish."""
+        """Close the tracker."""
         ...
 
 
@@ -39,7 +39,7 @@ class JsonLines:
         self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115
 
     def log(self, update: int, values: Mapping[str, float]) -> None:
-        """Append one line, at once."""
+        """Append one line and flush it."""
         self._file.write(json.dumps({"update": update, **values}) + "\n")
         self._file.flush()
 
@@ -53,7 +53,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _update(line: str) -> float:
-    """Return the update of a line; a cut line counts as never."""
+    """Return the update number of a line; infinity for a truncated line."""
     try:
         return int(json.loads(line)["update"])
     except (ValueError, KeyError, TypeError):
@@ -80,7 +80,7 @@ class _TensorBoard:
 
 
 class _Run:
-    """Trackio and W&B share one interface."""
+    """A run of Trackio or W&B, which share one interface."""
 
     def __init__(self, library: str, name: str) -> None:
         self._library = _library(library, library)

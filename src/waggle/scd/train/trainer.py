@@ -2,9 +2,9 @@
 
     Trainer(student, objective, batches, validation, plan, folder).train()
 
-Every draw of update u is named by (seed, u): orbit elements, batches, dropout. Arms of one seed
-therefore meet the same records, and a run resumed at u goes on as if it had never stopped.
-Checkpoints are selected by the smallest validation decision loss alone.
+Every random draw of update u is seeded by (seed, u): orbit elements, batches, dropout. Arms of one
+seed therefore train on the same records, and a run resumed at u continues as if it had never
+stopped. The checkpoint with the smallest validation decision loss is selected.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from waggle.scd.train.objective import Objective, Pass, Sums, add, make_pass, me
 from waggle.scd.train.optimizer import Optimizer
 
 Watch = Callable[[int, int, Mapping[str, float]], None]
-"""Called after every update with its number, how many there are, and its metrics."""
+"""Callback after every update, with its number, the number of updates, and its metrics."""
 
 
 def unwatched(_update: int, _updates: int, _values: Mapping[str, float]) -> None:
-    """Watch nothing."""
+    """Do nothing."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How a stage is trained."""
+    """The training settings of a stage."""
 
     stage: Stage
     run: Run
@@ -56,7 +56,7 @@ class Plan:
 
 
 class Trainer:
-    """Trains one stage of one arm."""
+    """The training loop of one stage of one arm."""
 
     def __init__(
         self, student: Student, objective: Objective, batches: Batches, validation: Rows,
@@ -65,14 +65,14 @@ class Trainer:
         """Prepare a stage; nothing is read or written before `train`.
 
         Args:
-            student: the backbone; its trained weights are those that training begins with.
+            student: the backbone; training begins with its current weights.
             objective: the loss.
             batches: the records of every update.
-            validation: decision records that select a checkpoint.
+            validation: decision records by which a checkpoint is selected.
             plan: schedule, machine settings, seed and identity.
             folder: where metrics, checkpoints and selected weights go.
             watch: called after every update.
-            processes: the group of training processes, if it is known already.
+            processes: the group of training processes, if it exists already.
         """
         self.student, self.plan, self.folder = student, plan, folder
         self._objective, self._batches, self._watch = objective, batches, watch
@@ -96,7 +96,7 @@ class Trainer:
         self._warned = False
 
     def train(self, until: int | None = None) -> Progress:
-        """Train from the newest checkpoint to the end, or to an update; return where it stands."""
+        """Train from the newest checkpoint to the end or to update `until`; return the progress."""
         self._resume()
         last = min(self.plan.stage.updates, until or self.plan.stage.updates)
         if self.finished:  # time may be up before the last update
@@ -126,9 +126,9 @@ class Trainer:
         return self.progress
 
     def steps(self, first: int, last: int) -> Iterator[tuple[int, dict[str, float]]]:
-        """Do some updates without validating or saving; yield the metrics of each."""
+        """Run updates from `first` until `last`, without validating or saving; yield metrics."""
         with ThreadPoolExecutor(1) as pool:
-            # The next batch is made in a thread while this one is run.
+            # The next batch is prepared in a thread while this one runs.
             coming = pool.submit(self._passes, first) if first < last else None
             for update in range(first, last):
                 assert coming is not None
@@ -148,12 +148,12 @@ class Trainer:
         return self.progress.update % every == 0
 
     def _count(self, done: int) -> None:
-        """Count an update and the time since the last one; the first of a run may compile."""
+        """Count an update and the time since the last; the first may compile and is not timed."""
         now = time.perf_counter()
         spent = 0.0 if self._last is None else now - self._last
         self._last = now
         seconds = self.progress.seconds + spent
-        if self.plan.stage.seconds is not None:  # rates and the end follow one clock
+        if self.plan.stage.seconds is not None:  # all processes follow the clock of the first
             seconds = self._processes.agree(seconds)
         self.progress = self.progress._replace(update=done, seconds=seconds)
 
@@ -176,7 +176,7 @@ class Trainer:
             yield make_pass(part, self.student.device, fixed=fixed, tree=self._tree)
 
     def _update(self, update: int, batch: list[Pass]) -> dict[str, float]:
-        """Do one update; return its metrics if they are due."""
+        """Run one update; return its metrics if they are due."""
         rank = self._processes.rank
         torch.manual_seed(derive(self.plan.seed, "dropout", update, rank) % 2**63)
         self._optimizer.set_rates(update, self.progress.seconds)
@@ -203,7 +203,7 @@ class Trainer:
         return sums | self._optimizer.step(self._processes)
 
     def _warn(self, batch: list[Pass]) -> None:
-        """Say once that updates are not captured although they should be: they are slower."""
+        """Warn once that updates are slower because they cannot be captured as requested."""
         if self._graphs is None or self._warned:
             return
         self._warned = True
@@ -215,10 +215,10 @@ class Trainer:
         )
 
     def _metrics(self, update: int, sums: Sums) -> dict[str, float]:
-        """Read what is logged; this waits for the device.
+        """Return the metrics to log; this waits for the device.
 
         Raises:
-            TrainError: if a gradient is not finite; nothing of this update is saved then.
+            TrainError: if a gradient is not finite; this update is then not saved.
         """
         found = read(sums)
         norms = {name: found.pop(name) for name in list(found) if name.startswith("gradient.")}
@@ -235,7 +235,7 @@ class Trainer:
         return {"seconds": seconds / max(1, update - before), "tokens_per_second": speed}
 
     def _validation_order(self, rows: Rows) -> Any:
-        """Return this process's share of the validation records; neighbours share most tokens."""
+        """Return this process's share of the validation records, sorted by tokens for `tree`."""
         if self._tree:
             order = sorted_by_tokens(rows.ids, rows.starts, rows.inputs)
         else:
@@ -243,7 +243,7 @@ class Trainer:
         return order[self._processes.rank :: self._processes.count]
 
     def _validate(self) -> dict[str, float]:
-        """Measure validation decision loss, and keep the weights if it is the smallest."""
+        """Measure validation decision loss, and save the weights if it is the smallest so far."""
         nll, tokens = self._measure()
         loss = nll / max(1, tokens)
         if loss < self.progress.best_loss:
@@ -254,7 +254,7 @@ class Trainer:
         return {"validation.nll": loss}
 
     def _measure(self) -> tuple[float, float]:
-        """Return the summed validation loss and the tokens it covers."""
+        """Return the summed validation loss and the number of tokens it covers."""
         self.student.model.eval()
         sums: Sums = {"nll": 0.0, "nll.tokens": 0.0}
         rows = self._validation

@@ -48,9 +48,10 @@ GRAPH_VIEWS = 300
 """Views of graph problems per job."""
 FRAMES = 40
 """Native views from which the frames of one job's situations are cut."""
-MADE_UP = ("synthetic", "disguised", "close", "ports", "far", "near")
-"""Kinds of views after the native ones, in the order of their jobs. A new kind is appended, so that
-the jobs of the others stay the same."""
+KINDS = ("native", "synthetic", "disguised", "close", "ports", "far", "near")
+"""Kinds of views, each with its count in the settings, in the order of their jobs. A new kind is
+appended, so that the jobs of the others stay the same. Views of `native` and `ports` are played in
+episodes, some of `disguised` repeat native ones, and all others are made up."""
 NOISE = 12
 """Percent of the choices of `noisy-expert` that are replaced by a random legal decision."""
 
@@ -70,23 +71,27 @@ class Job(NamedTuple):
 
 
 def plan(settings: HarvestSettings, split: str) -> list[Job]:
-    """Return the jobs of a split, by family and kind, in a fixed order."""
+    """Return the jobs of a split in a fixed order: native ones by substrate, then other kinds."""
     tasks = training_tasks(settings.tasks)
-    families = list(dict.fromkeys(task.substrate for task in tasks))
-    wanted = {name: getattr(settings, name) for name in ("native", *MADE_UP)}
+    substrates = list(dict.fromkeys(task.substrate for task in tasks))
+    counts = {kind: getattr(settings, kind) for kind in KINDS}
     if split != "train":
-        wanted = {name: settings.held_out * bool(count) for name, count in wanted.items()}
-    quota = wanted["native"] // len(families)
-    played = wanted["disguised"] // 2 if quota and SPATIAL in families else 0
-    wanted["disguised"] -= played
+        counts = {kind: settings.held_out * bool(count) for kind, count in counts.items()}
+    quota = counts["native"] // len(substrates)
+    # Half of the disguised views repeat those of spatial episodes, if such are played.
+    repeated = counts["disguised"] // 2 if quota and SPATIAL in substrates else 0
+    percent = min(100, -(-100 * repeated // quota)) if repeated else 0
+    made_up = {**counts, "disguised": counts["disguised"] - repeated}
     jobs: list[Job] = []
-    for family in families:
-        own = [task for task in tasks if task.substrate == family]
-        share = min(100, -(-100 * played // quota)) if family == SPATIAL and played else 0
+    for substrate in substrates:
+        own = [task for task in tasks if task.substrate == substrate]
+        share = percent if substrate == SPATIAL else 0
         jobs += (job._replace(disguised=share) for job in _episodes(settings, split, own, quota))
-    for kind in MADE_UP:
-        deal = _ports if kind == "ports" else _made_up
-        jobs += deal(settings, split, tasks, wanted[kind], kind)
+    for kind in KINDS[1:]:  # all but native
+        if kind == "ports":
+            jobs += _ports(settings, split, tasks, counts[kind])
+        else:
+            jobs += _made_up(settings, split, tasks, made_up[kind], kind)
     return jobs
 
 
@@ -111,7 +116,7 @@ def _episodes(
 
 
 def _ports(
-    settings: HarvestSettings, split: str, tasks: Sequence[plugins.Task], quota: int, _kind: str
+    settings: HarvestSettings, split: str, tasks: Sequence[plugins.Task], quota: int
 ) -> Iterator[Job]:
     """Yield episode jobs of the regime `ports`, alternating small and large frames."""
     own = [task for task in tasks if task.substrate == PORTS]

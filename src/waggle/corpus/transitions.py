@@ -96,11 +96,25 @@ def collect(
     splits = [_Split(settings, name, size, order) for name, size in sizes.items() if size]
     make = again or partial(plugins.get_law, law.name)
     with mapped(workers, make if workers > 1 else lambda: law) as run:
-        begun = [split.begin(run) for split in splits]  # in parallel if there are processes
+        # Worker processes play the first steps of all splits while the results of one are read.
+        started = [split.start(run) for split in splits]
         return {
             split.name: split.fill(first, run, progress)
-            for split, first in zip(splits, begun, strict=True)
+            for split, first in zip(splits, started, strict=True)
         }
+
+
+def _steps(settings: TransitionSettings) -> list[list[range]]:
+    """Return the episodes of a split in batches that are played together, grouped into steps.
+
+    The batches of a step are submitted at once, those of the next step only if the split is not
+    full by then. A step has about `spread` episodes, the fewest that a large split is drawn from:
+    of larger steps, more might be played in vain.
+    """
+    episodes, width = range(settings.episodes), settings.together
+    batches = [episodes[i : i + width] for i in range(0, len(episodes), width)]
+    step = -(-settings.spread // width)
+    return [batches[i : i + step] for i in range(0, len(batches), step)]
 
 
 class _Split:
@@ -114,34 +128,30 @@ class _Split:
         self._by_family = {f: [t for t in tasks if t.substrate == f] for f in families}
         eventful = round(size * settings.eventful)
         self._room = {True: eventful, False: size - eventful}
-        wave, episodes = settings.together, settings.episodes
-        waves = [range(i, min(i + wave, episodes)) for i in range(0, episodes, wave)]
-        least = -(-settings.spread // wave)
-        # Each part has the fewest waves that can be needed: more might be played in vain.
-        self._parts = [waves[i : i + least] for i in range(0, len(waves), least)]
+        self._steps = _steps(settings)
 
-    def begin(self, run: Run) -> Iterator[list[_Strata]]:
-        """Start the waves of episodes that are always needed; return their results lazily."""
-        return run(self.play, self._parts[0])
+    def start(self, run: Run) -> Iterator[list[_Strata]]:
+        """Submit the first step; return its results by batch, each a list by episode."""
+        return run(self.play, self._steps[0])
 
     def fill(
         self, first: Iterator[list[_Strata]], run: Run, progress: Progress
     ) -> list[Transition]:
-        """Read the first waves and play further ones until both strata are full."""
-        found: _Strata = {True: [], False: []}
+        """Read the results of the first step, then of later ones until both strata are full."""
+        rows: _Strata = {True: [], False: []}
         known: set[str] = set()
-        later = chain.from_iterable(run(self.play, part) for part in self._parts[1:])
-        for played in chain(first, later):
-            for kept in played:
-                new = {f: [t for t in some if t.key not in known] for f, some in kept.items()}
-                for stratum, some in new.items():
-                    found[stratum] += some
-                    known.update(t.key for t in some)
-            done = {stratum: min(len(found[stratum]), room) for stratum, room in self._room.items()}
-            progress(f"transitions {self.name}", sum(done.values()), self._size)
-            if done == self._room:
+        later = chain.from_iterable(run(self.play, step) for step in self._steps[1:])
+        for batch in chain(first, later):
+            for episode in batch:
+                for stratum, kept in episode.items():
+                    new = [t for t in kept if t.key not in known]
+                    rows[stratum] += new
+                    known.update(t.key for t in new)
+            sizes = {stratum: min(len(rows[stratum]), room) for stratum, room in self._room.items()}
+            progress(f"transitions {self.name}", sum(sizes.values()), self._size)
+            if sizes == self._room:
                 break
-        chosen = [t for stratum, room in self._room.items() for t in found[stratum][:room]]
+        chosen = [t for stratum, room in self._room.items() for t in rows[stratum][:room]]
         if not chosen:
             raise CorpusError(
                 f"no transition for {self.name!r} in {self._settings.episodes} episodes; "
@@ -174,11 +184,11 @@ class _Split:
 
     def _keep(self, record: EpisodeRecord) -> _Strata:
         """Return a bounded sample of each stratum, so that many episodes contribute."""
-        found = sorted(adjacent(record), key=lambda t: derive(self._root, "pick", t.key))
+        shuffled = sorted(adjacent(record), key=lambda t: derive(self._root, "pick", t.key))
         kept: _Strata = {}
         for stratum, room in self._room.items():
-            some = [t for t in found if bool(t.events) == stratum]
-            kept[stratum] = some[: max(16, room // self._settings.spread)]
+            candidates = [t for t in shuffled if bool(t.events) == stratum]
+            kept[stratum] = candidates[: max(16, room // self._settings.spread)]
         return kept
 
 
@@ -194,4 +204,4 @@ def write(
     rows = collect(settings, law, order=order, progress=progress, workers=workers, again=again)
     used = {**settings.model_dump(mode="json"), "law": player or law.name, "order": order}
     store.write("transitions", rows, used)
-    return {split: len(some) for split, some in rows.items()}
+    return {split: len(transitions) for split, transitions in rows.items()}

@@ -48,6 +48,22 @@ class MergeReport(NamedTuple):
     """Rows that stay although others of their method were replaced; possibly of an older law."""
 
 
+class _Match(NamedTuple):
+    """A cell of the plan that has a finished row in the other run directory."""
+
+    cell: Cell
+    source: Key
+    """The key of that row there; the method may have another name."""
+    row: Row
+    """That row, under the method's name in the plan."""
+    record: Path
+    """The path of its record there; the file exists only if it was kept."""
+    here: Row | None
+    """The finished row of the cell here."""
+    differs: bool
+    """Whether both rows exist and differ in their episode or their weights."""
+
+
 _Digests: TypeAlias = Mapping[str, set[str]]
 """The digests of the weights that played each method's rows."""
 
@@ -64,71 +80,73 @@ def merge(plan: Sequence[Cell], folder: Path, other: Path, *, again: bool = Fals
     wanted = {cell.key: cell for cell in plan}
     here = {key: row for key, row in finished_rows(folder).items() if key in wanted}
     theirs = succeeded(other)
-    source = _sources(wanted, theirs, other)
-    found = {key: msgspec.structs.replace(theirs[k], method=key[0]) for key, k in source.items()}
-    both = [key for key in wanted if key in found and key in here]
-    differ = [key for key in both if _differ(here[key], found[key])]
-    known = set(both) - set(differ)
-    taken = {key: row for key, row in found.items() if key not in known}
-    mine, new = _digests(here.values()), _digests(taken.values())
+    matches = _match(wanted.values(), here, theirs, other)
+    taken = [match for match in matches if match.here is None or match.differs]
+    differing = [match for match in matches if match.differs]
+    mine, new = _digests(here.values()), _digests(match.row for match in taken)
     mixed = [name for name in new if not same_weights(*new[name], *mine.get(name, ()))]
     if mixed and not again:
         raise RecordError(f"{other}: {_describe(mixed, mine, new, taken)}")
-    if differ and not again:
-        first = found[differ[0]]
+    if differing and not again:
+        first, both = differing[0].row, sum(match.here is not None for match in matches)
         raise RecordError(
-            f"{other}: {len(differ)} of {len(both)} cells that both have came out differently: "
+            f"{other}: {len(differing)} of {both} cells that both have came out differently: "
             f"{first.cell} of {first.method} ({_name(first)}); replace them here with "
             "--again --merge, or leave the method out with --methods"
         )
-    records = {key: _record(wanted[key], source[key], other) for key in taken}
-    _require_honest(wanted, taken, records, other)
+    _require_honest(taken, other)
     rows = RowFile(folder)
-    for key, cell in wanted.items():
-        if key in taken:
-            _take_record(cell, folder / RECORDS, records[key], key in here)
-            rows.append(found[key])
+    for match in taken:
+        _take_record(match, folder / RECORDS)
+        rows.append(match.row)
     rows.close()
-    sessions.carry(other, folder, _methods(theirs) - _methods(source.values()))
-    changed = _methods(differ) | set(mixed)
-    left = [row for key, row in here.items() if key[0] in changed and key not in found]
+    sources = {match.source for match in matches}
+    sessions.carry(other, folder, _methods(theirs) - _methods(sources))
+    unmatched = here.keys() - {match.cell.key for match in matches}
+    changed = {match.cell.method for match in differing} | set(mixed)
+    left = [here[key] for key in unmatched if here[key].method in changed]
+    # Rows of the weights that were taken are not older.
     older = sum(row.method not in mixed or row.digest not in new[row.method] for row in left)
-    return MergeReport(len(taken), len(known), len(theirs) - len(set(source.values())), older)
+    return MergeReport(len(taken), len(matches) - len(taken), len(theirs) - len(sources), older)
 
 
-def _sources(wanted: Iterable[Key], theirs: Mapping[Key, Row], other: Path) -> dict[Key, Key]:
-    """Return the key in `theirs` of each cell's row: of the same method, else of any with its id.
-
-    A cell that several other methods have is refused if their rows differ.
-    """
-    by_id: dict[str, list[Key]] = {}
-    for key in theirs:
-        by_id.setdefault(key[1], []).append(key)
-    found = {}
-    for key in wanted:
-        if key in theirs:
-            found[key] = key
-        elif key[1] in by_id:
-            first, *more = by_id[key[1]]
-            for each in more:
-                if _differ(theirs[first], theirs[each]):
-                    raise RecordError(
-                        f"{other}: {key[1]} ({_name(theirs[first])}) came out differently as "
-                        f"{first[0]} and as {each[0]}, and {key[0]} may be either; leave it out "
-                        "with --methods, or play it"
-                    )
-            found[key] = first
-    return found
+def _match(
+    cells: Iterable[Cell], here: Mapping[Key, Row], theirs: Mapping[Key, Row], other: Path
+) -> list[_Match]:
+    """Match cells with the rows there: with that of the same method, else of any with its id."""
+    by_id: dict[str, list[Row]] = {}
+    for row in theirs.values():
+        by_id.setdefault(row.cell, []).append(row)
+    matches = []
+    for cell in cells:
+        if cell.id not in by_id:
+            continue
+        source = theirs.get(cell.key) or _renamed(cell, by_id[cell.id], other)
+        row = msgspec.structs.replace(source, method=cell.method)
+        there = cell  # not a copy, which would compute its id once more
+        if source.method != cell.method:
+            there = msgspec.structs.replace(cell, method=source.method)
+        record = record_path(other / RECORDS, there)
+        known = here.get(cell.key)
+        differs = known is not None and _differ(known, row)
+        matches.append(_Match(cell, source.key, row, record, known, differs))
+    return matches
 
 
-def _record(cell: Cell, key: Key, other: Path) -> Path:
-    """Return the path of a row's record in `other`; the file exists only if it was kept."""
-    return record_path(other / RECORDS, msgspec.structs.replace(cell, method=key[0]))
+def _renamed(cell: Cell, rows: Sequence[Row], other: Path) -> Row:
+    """Return the row of a cell from those of other methods; refuse rows that differ."""
+    first, *more = rows
+    for row in more:
+        if _differ(first, row):
+            raise RecordError(
+                f"{other}: {cell.id} ({_name(first)}) came out differently as "
+                f"{first.method} and as {row.method}, and {cell.method} may be either; leave it "
+                "out with --methods, or play it"
+            )
+    return first
 
 
-def _require_honest(
-    wanted: Mapping[Key, Cell], taken: Mapping[Key, Row], records: Mapping[Key, Path], other: Path
-) -> None:
+def _require_honest(taken: Iterable[_Match], other: Path) -> None:
     """Verify rows before they are taken.
 
     Every row is compared with its record if one was kept. Of the rows of rules without a record,
@@ -138,10 +156,9 @@ def _require_honest(
     Raises:
         RecordError: if a row does not match its cell; the message names the first.
     """
-    alone = {}
-    for key, row in taken.items():
-        cell = wanted[key]
-        case = cell.case
+    unrecorded: list[_Match] = []
+    for match in taken:
+        row, case = match.row, match.cell.case
         if (row.substrate, row.task, row.n, row.seed) != (
             case.substrate, case.task, case.n, case.seed,
         ):  # fmt: skip
@@ -149,19 +166,19 @@ def _require_honest(
         headline = row.scores.get("score", 0.0)
         if case.substrate in SHARES and not 0.0 <= headline <= 1.0:
             raise _forged(other, row, f"its score {headline:g} is no share")
-        if records[key].is_file():
-            if not alike(row, row_of(cell, read(records[key]))):
-                raise _forged(other, row, f"{records[key]} gives other numbers")
-        else:
-            alone[key] = row
-    known = recheck.rules([wanted[key] for key in alone], alone)
+        if not match.record.is_file():
+            unrecorded.append(match)
+        elif not alike(row, row_of(match.cell, read(match.record))):
+            raise _forged(other, row, f"{match.record} gives other numbers")
+    rows = {match.cell.key: match.row for match in unrecorded}
+    rules = recheck.rules([match.cell for match in unrecorded], rows)
     best: dict[tuple[str, str], Cell] = {}
-    for cell in sorted(known, key=lambda cell: alone[cell.key].scores.get("score", 0.0)):
+    for cell in sorted(rules, key=lambda cell: rows[cell.key].scores.get("score", 0.0)):
         best[cell.case.substrate, cell.case.task] = cell
-    chosen = {cell.key: cell for cell in [*recheck.drawn(known, DRAWN), *best.values()]}
-    for found in recheck.recheck(list(chosen.values()), alone, Inline()):
-        if found.differs:
-            raise _forged(other, alone[found.cell.key], found.differs[0])
+    sample = {cell.key: cell for cell in [*recheck.drawn(rules, DRAWN), *best.values()]}
+    for result in recheck.recheck(list(sample.values()), rows, Inline()):
+        if result.differs:
+            raise _forged(other, rows[result.cell.key], result.differs[0])
 
 
 def _forged(other: Path, row: Row, reason: str) -> RecordError:
@@ -181,17 +198,17 @@ def _differ(one: Row, two: Row) -> bool:
 
 
 def _digests(rows: Iterable[Row]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
+    digests: dict[str, set[str]] = {}
     for row in rows:
         if row.digest:
-            found.setdefault(row.method, set()).add(row.digest)
-    return found
+            digests.setdefault(row.method, set()).add(row.digest)
+    return digests
 
 
-def _describe(mixed: Sequence[str], mine: _Digests, new: _Digests, taken: Mapping[Key, Row]) -> str:
+def _describe(mixed: Sequence[str], mine: _Digests, new: _Digests, taken: Iterable[_Match]) -> str:
     """Return one line that names the rows that would be mixed with rows of another law."""
     method, weights = mixed[0], listed(sorted(new[mixed[0]]))
-    rows = sum(row.method == method and bool(row.digest) for row in taken.values())
+    rows = sum(match.row.method == method and bool(match.row.digest) for match in taken)
     here = listed(sorted(mine.get(method, ())))
     beside = f"would lie beside rows of {here} here" if here else "are of several laws"
     more = f", and so with {len(mixed) - 1} more methods" if len(mixed) > 1 else ""
@@ -205,10 +222,11 @@ def _name(row: Row) -> str:
     return f"{row.substrate}/{row.task} N={row.n} seed {row.seed}"
 
 
-def _take_record(cell: Cell, here: Path, source: Path, replaced: bool) -> None:
-    """Copy the record of a cell; remove the record of a replaced episode."""
-    if replaced:
-        record_path(here, cell).unlink(missing_ok=True)
-    if source.is_file():
-        here.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, record_path(here, cell))
+def _take_record(match: _Match, folder: Path) -> None:
+    """Copy the record of a row into a folder; remove the record of a replaced episode."""
+    path = record_path(folder, match.cell)
+    if match.here is not None:
+        path.unlink(missing_ok=True)
+    if match.record.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(match.record, path)

@@ -90,13 +90,13 @@ def token_corpus(
             )
         name = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
         wanted = _Harvest(settings, tokenizer, order, longest, folder / f".parts-{name}")
-        splits = {split: _cut(harvest.plan(settings, split)) for split in SPLITS}
-        _write(where, _joined(_harvested(wanted, splits, workers, progress)), asked)
+        splits = {split: _split_jobs(harvest.plan(settings, split)) for split in SPLITS}
+        _write(where, _join_splits(_harvest_parts(wanted, splits, workers, progress)), asked)
         shutil.rmtree(wanted.parts, ignore_errors=True)
     return read(where, asked)
 
 
-def _cut(jobs: Sequence[Job]) -> list[Sequence[Job]]:
+def _split_jobs(jobs: Sequence[Job]) -> list[Sequence[Job]]:
     """Split jobs into parts of about the same work."""
     parts: list[Sequence[Job]] = []
     first = planned = 0
@@ -112,7 +112,7 @@ def _views(job: Job) -> int:
     return job.case.n * (job.case.rounds or 10) if job.law else BUNDLE_VIEWS
 
 
-def _harvested(
+def _harvest_parts(
     wanted: _Harvest, splits: Mapping[str, list[Sequence[Job]]], workers: int, progress: Progress
 ) -> dict[str, list[Path]]:
     """Make the missing parts; return the files of each split, in order."""
@@ -122,12 +122,12 @@ def _harvested(
         files[split] = [wanted.parts / f"{split}-{i:05d}.safetensors" for i in range(len(parts))]
         missing += [(p, f) for p, f in zip(parts, files[split], strict=True) if not f.exists()]
     total = sum(map(len, files.values()))
-    for done, _ in enumerate(_made(wanted, missing, workers), total - len(missing) + 1):
+    for done, _ in enumerate(_make_missing(wanted, missing, workers), total - len(missing) + 1):
         progress("harvest", done, total)
     return files
 
 
-def _made(
+def _make_missing(
     wanted: _Harvest, missing: list[tuple[Sequence[Job], Path]], workers: int
 ) -> Iterator[Path]:
     if workers <= 1 or len(missing) <= 1:
@@ -138,8 +138,8 @@ def _made(
     # Long parts first, so that the processes finish at about the same time.
     missing = sorted(missing, key=lambda each: -sum(map(_views, each[0])))
     with process_pool(workers, _open, wanted) as pool:
-        for made in [pool.submit(_make_part, jobs, path) for jobs, path in missing]:
-            yield made.result()
+        for part in [pool.submit(_make_part, jobs, path) for jobs, path in missing]:
+            yield part.result()
 
 
 _STATE: dict[str, Any] = {}
@@ -161,14 +161,14 @@ def _make_part(jobs: Sequence[Job], path: Path) -> Path:
         if wanted.settings.as_seen and wanted.order == "shuffled":
             orbits = [encode_view(canonical(view)[0]) for view, _ in pairs]
         else:
-            pairs = _shown(pairs, wanted.order, job.salt)
+            pairs = _in_order(pairs, wanted.order, job.salt)
         parts.append(tokenised(_STATE["encoder"], pairs, wanted.longest, orbits))
     hashes = np.concatenate([part.hashes for part in parts])
     write_file(path, packed({**stack([part.rows for part in parts]).columns(), "hashes": hashes}))
     return path
 
 
-def _shown(pairs: Sequence[Pair], order: Order, salt: int) -> list[Pair]:
+def _in_order(pairs: Sequence[Pair], order: Order, salt: int) -> list[Pair]:
     """Return views in an order; in shuffled order every other view gets fresh names and row order.
 
     Synthetic views have consecutive names, played ones those of the runtime. A law must handle
@@ -215,7 +215,7 @@ def tokenised(
     return Part(rows, np.array([key for key, _, _ in kept], np.uint64))
 
 
-def _joined(files: Mapping[str, Sequence[Path]]) -> dict[str, Rows]:
+def _join_splits(files: Mapping[str, Sequence[Path]]) -> dict[str, Rows]:
     """Join the parts of every split; prompts that occurred before are left out."""
     made: dict[str, Rows] = {}
     seen: NDArray[np.uint64] = np.zeros(0, np.uint64)

@@ -8,7 +8,7 @@ attackers' pieces never travel and all others arrive.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -54,6 +54,22 @@ class Regime(NamedTuple):
     share: float
 
 
+class Family(NamedTuple):
+    """The methods of one law in one runtime, which differ in their liars and defences only."""
+
+    plain: str
+    """The method without liars and without a defence."""
+    methods: dict[str, MethodSpec]
+    """All methods, in the recipe's order."""
+
+    def find(self, perturbation: Mapping[str, Any], defence: Mapping[str, Any]) -> str | None:
+        """Return the first method with these liars and this defence, if any."""
+        for name, spec in self.methods.items():
+            if spec.perturbation == perturbation and spec.defence == defence:
+                return name
+        return None
+
+
 def honest(row: Row) -> float | None:
     """Return the score of the honest nodes; where success is not per node, that of the swarm."""
     return next((row.scores[name] for name in _OWN if name in row.scores), None)
@@ -77,23 +93,27 @@ def agentsnet(rows: Rows, recipe: Recipe) -> Table:
 def _table(title: str, substrate: str, rows: Rows, recipe: Recipe) -> Table:
     own = [row for row in rows if row.substrate == substrate]
     body = []
-    for plain, variants in _families(own, recipe).items():
-        for regime, method in _undefended(recipe, variants):
-            for (tasks, n), here in grouped(of(own, method), _setting).items():
-                bound = _reach(here, regime) if regime.attack in WITHHELD else None
-                gains = (
-                    signed(difference(of(own, name), here, honest), 3) if name else number(None)
-                    for name in _defended(recipe, variants, method)
-                )
+    for family in _families(own, recipe):
+        without_liars = of(own, family.plain)
+        for name, spec in family.methods.items():
+            if spec.defence:
+                continue
+            attack, share = regime(spec)
+            defended = [family.find(spec.perturbation, defence) for defence in DEFENCES.values()]
+            for (tasks, n), here in grouped(of(own, name), _setting).items():
                 loss = number(None)
-                if method != plain:
-                    loss = signed(difference(here, of(own, plain), honest), 3)
+                if name != family.plain:
+                    loss = signed(difference(here, without_liars, honest), 3)
+                gains = (
+                    signed(difference(of(own, other), here, honest), 3) if other else number(None)
+                    for other in defended
+                )
+                bound = _reach(here, share) if attack in WITHHELD else None
                 body.append(
                     (
-                        label(recipe, plain), tasks, str(n), regime.attack,
-                        f"{100 * regime.share:g} %", number(macro(here, honest), 3), loss, *gains,
-                        number(bound, 3), number(macro(here, metric("messages")), 1),
-                        str(len(here)),
+                        label(recipe, family.plain), tasks, str(n), attack, f"{100 * share:g} %",
+                        number(macro(here, honest), 3), loss, *gains, number(bound, 3),
+                        number(macro(here, metric("messages")), 1), str(len(here)),
                     )
                 )  # fmt: skip
     columns = (
@@ -118,32 +138,21 @@ def _setting(row: Row) -> tuple[str, int]:
     return (task_of(row) if row.substrate == "swarmbench" else row.substrate, row.n)
 
 
-def _families(rows: Rows, recipe: Recipe) -> dict[str, list[str]]:
-    """Group the methods of every law under its method without liars and without a defence."""
-    names = methods_of(rows, recipe)
-    found: dict[str, list[str]] = {}
-    for name in names:
-        spec = recipe.methods[name]
-        plain = next((o for o in names if _like(recipe.methods[o], spec, {}, {})), None)
-        if plain is not None:
-            found.setdefault(plain, []).append(name)
-    return found
+def _families(rows: Rows, recipe: Recipe) -> list[Family]:
+    """Group the methods that have rows by law and runtime; leave out groups without a plain one."""
+    specs = {name: recipe.methods[name] for name in methods_of(rows, recipe)}
+    plain = [name for name, spec in specs.items() if not spec.perturbation and not spec.defence]
+    families: dict[str, Family] = {}
+    for name, spec in specs.items():
+        base = next((p for p in plain if _runtime(specs[p]) == _runtime(spec)), None)
+        if base is not None:
+            families.setdefault(base, Family(base, {})).methods[name] = spec
+    return list(families.values())
 
 
-def _like(
-    one: MethodSpec, two: MethodSpec, liars: Mapping[str, Any], on: Mapping[str, Any]
-) -> bool:
-    """Return whether `one` has the law and runtime of `two`, with these liars and defences."""
-    same = all(getattr(one, f) == getattr(two, f) for f in ("law", "options", "engine", "switches"))
-    return same and one.perturbation == liars and one.defence == on
-
-
-def _undefended(recipe: Recipe, names: list[str]) -> Iterator[tuple[Regime, str]]:
-    """Yield the attack and name of each method without a defence, as listed."""
-    for name in names:
-        spec = recipe.methods[name]
-        if not spec.defence:
-            yield regime(spec), name
+def _runtime(spec: MethodSpec) -> tuple[Any, ...]:
+    """Return what all methods of a family share: the law and the runtime that plays it."""
+    return spec.law, spec.options, spec.engine, spec.switches
 
 
 def regime(spec: MethodSpec) -> Regime:
@@ -152,19 +161,10 @@ def regime(spec: MethodSpec) -> Regime:
     return Regime(spec.perturbation.get("attack", "silent") if share else "none", share)
 
 
-def _defended(recipe: Recipe, names: list[str], method: str) -> list[str | None]:
-    """Return, for each defence, the method that adds it to the given one, if any."""
-    spec = recipe.methods[method]
-    return [
-        next((o for o in names if _like(recipe.methods[o], spec, spec.perturbation, on)), None)
-        for on in DEFENCES.values()
-    ]
-
-
-def _reach(rows: Rows, liars: Regime) -> float | None:
+def _reach(rows: Rows, share: float) -> float | None:
     """Return the score honest Silo nodes could reach with all data except the attackers'."""
-    found = [_reach_of(r.task, r.n, r.seed, liars.share) for r in rows if r.substrate == "silo"]
-    return fmean(found) if found else None
+    bounds = [_reach_of(r.task, r.n, r.seed, share) for r in rows if r.substrate == "silo"]
+    return fmean(bounds) if bounds else None
 
 
 @cache
@@ -183,11 +183,11 @@ def curves(rows: Rows, recipe: Recipe) -> Figure:
     axes = canvas(-(-len(panels) // len(CURVES)), len(CURVES), width=3.1, height=2.0)
     for axis, (setting, attack) in zip(axes, panels, strict=True):
         here = [row for row in rows if _setting(row) == setting]
-        for color, (plain, names) in zip(PALETTE, _families(here, recipe).items(), strict=False):
-            for on, line in (({}, "-"), (DEFENCES["all"], "--")):
-                points = _curve(here, recipe, names, attack, on)
+        for color, family in zip(PALETTE, _families(here, recipe), strict=False):
+            for defence, line in (({}, "-"), (DEFENCES["all"], "--")):
+                points = _curve(here, family, attack, defence)
                 if len(points) > 1:
-                    text = label(recipe, plain) + (", all defences" if on else "")
+                    text = label(recipe, family.plain) + (", all defences" if defence else "")
                     x, y = zip(*points, strict=True)
                     axis.plot(x, y, line, color=color, marker="o", markersize=3, label=text)
         axis.set(title=f"{setting[0]}, N = {setting[1]}: {attack}", xlabel="attackers (%)")
@@ -198,14 +198,13 @@ def curves(rows: Rows, recipe: Recipe) -> Figure:
 
 
 def _curve(
-    rows: Rows, recipe: Recipe, names: list[str], attack: str, on: Mapping[str, Any]
+    rows: Rows, family: Family, attack: str, defence: Mapping[str, Any]
 ) -> list[tuple[float, float]]:
     """Return the points of one law under one attack; all attacks share the one without liars."""
     points: dict[float, float | None] = {}
-    for name in names:
-        spec = recipe.methods[name]
-        this = regime(spec)
-        wanted = spec.defence == on or (this.attack == "none" and not spec.defence)
-        if wanted and this.attack in (attack, "none"):
-            points[100 * this.share] = macro(of(rows, name), honest)
-    return sorted((share, found) for share, found in points.items() if found is not None)
+    for name, spec in family.methods.items():
+        liars = regime(spec)
+        shown = spec.defence == defence or (liars.attack == "none" and not spec.defence)
+        if shown and liars.attack in (attack, "none"):
+            points[100 * liars.share] = macro(of(rows, name), honest)
+    return sorted((share, score) for share, score in points.items() if score is not None)

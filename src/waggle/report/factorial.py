@@ -5,13 +5,16 @@ The paper's four-arm table, paired-effects table and matched conventional qualit
 
     waggle eval recipes/reorganization/factorial.toml && waggle report runs/factorial --records
 
-Closed-loop columns compare laws on settings that all of them have played. An arm with fewer
-training seeds or episodes than others has a dagger, explained in a note. Missing arms and rows
-leave gaps that the notes list, and never raise an error.
+Structure columns are over all diagnosed laws of an arm. Closed-loop columns are over the laws that
+have played the settings chosen by `_closed_loop`. An arm with fewer training seeds than others in
+either has a dagger. The table by cell pools all episodes of an arm; there the dagger is for an arm
+that lacks episodes of others. Notes explain the daggers and list missing arms and rows, which leave
+gaps and never raise an error.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -48,7 +51,7 @@ from waggle.report.rows import (
 )
 from waggle.report.tables import Span, Table, number
 
-Thing = TypeVar("Thing")
+Item = TypeVar("Item")
 TITLES = {
     "decision": "Decision only",
     "orbit": "+ Orbit",
@@ -151,12 +154,12 @@ def by_arm(rows: Rows, recipe: Recipe) -> tuple[list[Row], Recipe]:
     """
     specs: dict[str, MethodSpec] = {}
     for name, spec in recipe.methods.items():
-        if (own := arm_of(name)) is not None:
-            specs.setdefault(own[0], spec.model_copy(update={"label": TITLES[own[0]]}))
+        if arm := _arm(name):
+            specs.setdefault(arm, spec.model_copy(update={"label": TITLES[arm]}))
     pooled = [
-        msgspec.structs.replace(row, method=own[0], weights=msgspec.UNSET)
+        msgspec.structs.replace(row, method=arm, weights=msgspec.UNSET)
         for row in rows
-        if (own := arm_of(row.method)) and own[0] in specs
+        if (arm := _arm(row.method)) in specs
     ]
     ordered = {arm: specs[arm] for arm in ARMS if arm in specs}
     return pooled, recipe.model_copy(update={"methods": ordered})
@@ -164,18 +167,18 @@ def by_arm(rows: Rows, recipe: Recipe) -> tuple[list[Row], Recipe]:
 
 def _by_cell(pooled: Rows, one: Recipe, late: Rows, mixed: Sequence[str]) -> Table:
     """Tabulate late counterevidence by arm and cell; an arm with fewer episodes has a dagger."""
-    fewer, notes = _fewer_episodes(late)
+    fewer = _fewer_episodes(late)
     named = {
         arm: spec.model_copy(update={"label": _titled(arm, fewer)})
         for arm, spec in one.methods.items()
     }
     cells = reorganization.cells(pooled, one.model_copy(update={"methods": named}))
     title = "Late counterevidence by arm and cell, seeds pooled"
-    return cells._replace(title=title, notes=(*mixed, *notes, *cells.notes))
+    return cells._replace(title=title, notes=(*mixed, *fewer.notes, *cells.notes))
 
 
-def _titled(arm: str, fewer: Collection[str]) -> str:
-    return f"{TITLES[arm]} {DAGGER}" if arm in fewer else TITLES[arm]
+def _titled(arm: str, fewer: Daggers) -> str:
+    return f"{TITLES[arm]} {DAGGER}" if arm in fewer.arms else TITLES[arm]
 
 
 def _order(found: Sequence[TrainedLaw]) -> str:
@@ -188,8 +191,8 @@ def _structure_in(order: str) -> list[Endpoint]:
 
 def arms(found: Sequence[TrainedLaw], late: Rows) -> Table:
     """Tabulate the four arms: imitation, training heads, deployed structure, closed loop."""
-    base, compared = of_arm(found, "decision"), _compared(late)
-    fewer, lacking = _fewer_seeds(found, compared)
+    base, compared = of_arm(found, "decision"), _closed_loop(late)
+    fewer = _fewer_seeds(found, compared)
     columns = _structure_in(_order(found))
     body = []
     for arm in ARMS:
@@ -210,7 +213,7 @@ def arms(found: Sequence[TrainedLaw], late: Rows) -> Table:
         "Decision only of the same seed; closed loop: late counterevidence, one value per seed",
         "training heads are gone at deployment: their columns are optimization diagnostics",
         "exact: complete records are equal; modulo ties: up to what nothing in a view tells apart",
-        *lacking,
+        *fewer.notes,
     )
     return Table("Four-arm SCD factorial", heads, tuple(body), notes, spans)
 
@@ -349,24 +352,37 @@ def _training(found: Sequence[TrainedLaw]) -> list[str]:
 
 
 def _arm(name: str) -> str:
-    return (arm_of(name) or ("", 0))[0]
+    """Return the arm in the name of a law; empty for other methods."""
+    law = arm_of(name)
+    return "" if law is None else law[0]
 
 
-def _compared(late: Rows) -> dict[str, list[Row]]:
-    """Return the rows of the laws that are compared, on settings that all of them have.
+class Shared(NamedTuple):
+    """Settings, and the laws that have played all of them."""
+
+    settings: tuple[Unit, ...]
+    laws: list[str]
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Number of episodes, then of laws."""
+        return len(self.settings) * len(self.laws), len(self.laws)
+
+
+def _closed_loop(late: Rows) -> dict[str, list[Row]]:
+    """Return the rows of the laws in the closed-loop columns, on settings that all of them have.
 
     The settings are those that some law has played, chosen to give the most episodes, then the most
     laws. Laws that lack any of them are left out, so that no unfinished law is compared.
     """
-    found = {name: {unit(row): row for row in own}
-             for name, own in grouped(late, lambda row: row.method).items()}  # fmt: skip
-
-    def laws(settings: Collection[Unit]) -> list[str]:
-        return [name for name, own in found.items() if own.keys() >= set(settings)]
-
-    played = sorted({tuple(sorted(own)) for own in found.values()})
-    best = max(played, key=lambda some: (len(some) * len(laws(some)), len(laws(some))), default=())
-    return {name: [found[name][key] for key in best] for name in laws(best)} if best else {}
+    played = {law: {unit(row): row for row in own}
+              for law, own in grouped(late, lambda row: row.method).items()}  # fmt: skip
+    choices = [
+        Shared(settings, [law for law, own in played.items() if own.keys() >= set(settings)])
+        for settings in sorted({tuple(sorted(own)) for own in played.values()})
+    ]
+    best = max(choices, key=lambda choice: choice.size, default=Shared((), []))
+    return {law: [played[law][setting] for setting in best.settings] for law in best.laws}
 
 
 def _planned(recipe: Recipe) -> list[str]:
@@ -381,7 +397,7 @@ def _named(what: str, recipe: Recipe, present: Collection[str]) -> tuple[str, ..
 
 def _not_compared(late: Rows, recipe: Recipe) -> list[str]:
     """Return notes on the laws that are not compared, and on the settings that the others share."""
-    compared = _compared(late)
+    compared = _closed_loop(late)
     lines = list(_named("not in the closed-loop columns", recipe, compared))
     played = sum(row.method in compared for row in late)
     if played > sum(map(len, compared.values())):
@@ -405,39 +421,55 @@ def _not_matched(late: Rows, recipe: Recipe) -> list[str]:
     return lines
 
 
-def _fewer_seeds(
-    found: Sequence[TrainedLaw], compared: Mapping[str, Rows]
-) -> tuple[set[str], list[str]]:
-    """Return the arms whose means are over fewer training seeds than others', with a note."""
-    kinds = {
-        "structure": [(each.arm, each.seed) for each in found],
-        "closed loop": [own for name in compared if (own := arm_of(name)) is not None],
-    }
+class Daggers(NamedTuple):
+    """The arms with a dagger, and the note that explains it, if there are any."""
+
+    arms: Collection[str]
+    notes: Sequence[str]
+
+
+def _fewer_seeds(found: Sequence[TrainedLaw], compared: Collection[str]) -> Daggers:
+    """Mark the arms whose means are over fewer training seeds than those of others."""
+    kinds = {"structure": [each.method for each in found], "closed loop": compared}
     fewer: set[str] = set()
     parts = []
     for kind, laws in kinds.items():
-        for arm, seeds in _lacking(laws).items():
+        seeds_of = _seeds_of(laws)
+        for arm in _lacking(seeds_of):
             fewer.add(arm)
-            listed = ", ".join(map(str, sorted(seeds)))
+            seeds = sorted(seeds_of[arm])
+            listed = ", ".join(map(str, seeds))
             parts.append(f"{TITLES[arm]} {kind}: seed{'s' if len(seeds) > 1 else ''} {listed}")
     text = "over fewer training seeds than other arms, so not to be read beside their means"
-    lines = [f"{DAGGER} {text}: {'; '.join(parts)}; the paired effects compare the same seeds"]
-    return fewer, lines if parts else []
+    note = f"{DAGGER} {text}: {'; '.join(parts)}; the paired effects compare the same seeds"
+    return Daggers(fewer, [note] if parts else [])
 
 
-def _fewer_episodes(late: Rows) -> tuple[set[str], list[str]]:
-    """Return the arms that lack episodes which others have, laws pooled, with a note."""
-    played = [(own[0], (own[1], unit(row))) for row in late if (own := arm_of(row.method))]
-    every, fewer = {episode for _, episode in played}, _lacking(played)
-    counts = "; ".join(f"{TITLES[a]} {len(own):,} of {len(every):,}" for a, own in fewer.items())
+def _seeds_of(laws: Iterable[str]) -> dict[str, set[int]]:
+    """Return the training seeds of each arm among these laws."""
+    seeds: dict[str, set[int]] = defaultdict(set)
+    for name in laws:
+        if law := arm_of(name):
+            arm, seed = law
+            seeds[arm].add(seed)
+    return seeds
+
+
+def _fewer_episodes(late: Rows) -> Daggers:
+    """Mark the arms that lack episodes which others have, laws pooled."""
+    episodes: dict[str, set[tuple[int, Unit]]] = defaultdict(set)
+    for row in late:
+        if law := arm_of(row.method):
+            arm, seed = law
+            episodes[arm].add((seed, unit(row)))
+    fewer = _lacking(episodes)
+    total = len(set().union(*episodes.values()))
+    counts = "; ".join(f"{TITLES[arm]} {len(episodes[arm]):,} of {total:,}" for arm in fewer)
     text = "pooled over fewer episodes than other arms, so not to be read beside them"
-    return set(fewer), [f"{DAGGER} {text}: {counts}"] if fewer else []
+    return Daggers(fewer, [f"{DAGGER} {text}: {counts}"] if fewer else [])
 
 
-def _lacking(found: Iterable[tuple[str, Thing]]) -> dict[str, set[Thing]]:
-    """Return the items of each arm that lacks an item of another arm; absent arms are skipped."""
-    things: dict[str, set[Thing]] = {}
-    for arm, thing in found:
-        things.setdefault(arm, set()).add(thing)
-    every = set().union(*things.values())
-    return {arm: things[arm] for arm in ARMS if arm in things and things[arm] != every}
+def _lacking(items: Mapping[str, set[Item]]) -> list[str]:
+    """Return the arms that lack an item of another arm; absent arms are skipped."""
+    every = set().union(*items.values())
+    return [arm for arm in ARMS if arm in items and items[arm] != every]

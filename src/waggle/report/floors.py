@@ -9,7 +9,7 @@ adapter and the runtime, not to the law. The table states this.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from waggle.evaluate.plan import Recipe
@@ -145,40 +145,41 @@ def _table(
     # The columns of all tasks and of single levels share rows; count each row once.
     rows = list({row.key: row for column in columns for row in column.rows}.values())
     called = shown(rows, recipe)
-    low = [name for law in FLOORS for name in called if recipe.methods[name].law == law]
-    laws = [name for name in called if name not in low]
-
-    def line(text: str, cell: Callable[[Rows], str]) -> tuple[str, ...]:
-        return (text, *(cell(column.rows) for column in columns))
+    floors = [name for law in FLOORS for name in called if recipe.methods[name].law == law]
+    laws = [name for name in called if name not in floors]
 
     def scaled(value: float | None) -> str:
         return number(None if value is None else scale * value, digits)
 
-    def gain(found: Interval | None) -> str:
-        return bracketed(found, f"+.{digits}f", scale=scale)
+    def gain(interval: Interval | None) -> str:
+        return bracketed(interval, f"+.{digits}f", scale=scale)
 
-    body = [
-        line(called[name], lambda own, name=name: scaled(macro(of(own, name), metric("score"))))  # type: ignore[misc]
-        for name in (*low, *laws)
+    scores = [
+        (called[name], *(scaled(macro(of(each.rows, name), metric("score"))) for each in columns))
+        for name in (*floors, *laws)
     ]
-    groups = [Group(0, "Floors")] if low else []
-    groups += [Group(at + len(low), text) for at, text in groups_of(laws, recipe)]
-    groups += [Group(len(body), "Ceiling of the same cases")]
-    body.append(line("Ceiling", lambda own: scaled(ceiling(own))))
-    groups += [Group(len(body), "Paired differences")]
+    ceilings = [("Ceiling", *(scaled(ceiling(each.rows)) for each in columns))]
+    differences = []
     for mine, theirs in CONTRASTS:
         one, two = plain(mine, rows, recipe), plain(theirs, rows, recipe)
         if one and two:
             text = f"{label(recipe, one)} minus {label(recipe, two)}"
-            body.append(line(text, lambda own, a=one, b=two: gain(_gain(own, a, b))))  # type: ignore[misc]
-    best = [best_gain(column.rows, recipe) for column in columns]
-    named = (f"{label(recipe, name)} {gain(found)}" if name else gain(None) for name, found in best)
-    body.append(("Best law minus the better floor", *named))
-    body.append((QUESTION, *(_answer(found) for _, found in best)))
+            differences.append((text, *(gain(_gain(each.rows, one, two)) for each in columns)))
+    best = [best_gain(each.rows, recipe) for each in columns]
+    gains = (f"{label(recipe, law)} {gain(over)}" if law else gain(None) for law, over in best)
+    differences.append(("Best law minus the better floor", *gains))
+    differences.append((QUESTION, *(_answer(over) for _, over in best)))
+    groups = [
+        *([Group(0, "Floors")] if floors else []),
+        *(Group(len(floors) + at, text) for at, text in groups_of(laws, recipe)),
+        Group(len(scores), "Ceiling of the same cases"),
+        Group(len(scores) + len(ceilings), "Paired differences"),
+    ]
     return Table(
-        title, ("method", *(column.text for column in columns)), tuple(body),
+        title, ("method", *(each.text for each in columns)),
+        (*scores, *ceilings, *differences),
         (*_NOTES, *provenance(rows, recipe)), _spans(columns), tuple(groups),
-        tail=len(body) - len(low) - len(laws),
+        tail=len(ceilings) + len(differences),
     )  # fmt: skip
 
 

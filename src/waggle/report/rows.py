@@ -22,9 +22,21 @@ DAGGER = "†"
 Rows: TypeAlias = Sequence[Row]
 Value: TypeAlias = Callable[[Row], "float | None"]
 Name: TypeAlias = Callable[[Row], str]
-Unit: TypeAlias = tuple[str, str, str, bool, int, int, int]
 Group = TypeVar("Group")
 Endpoints: TypeAlias = Callable[[Rows], Mapping[Any, "float | None"]]
+
+
+class Unit(NamedTuple):
+    """The case of a row, which methods share; units sort by their fields, in this order."""
+
+    substrate: str
+    task: str
+    options: str
+    """The options as text (see `options_of`)."""
+    shock: bool
+    n: int
+    rounds: int
+    seed: int
 
 
 def task_of(row: Row) -> str:
@@ -51,13 +63,12 @@ def options_of(options: Mapping[str, Any]) -> str:
 
 def unit(row: Row) -> Unit:
     """Return the key by which rows of two methods are matched; it is cached in the row."""
-    known: dict[str, Unit] = row.__dict__
-    if "unit" not in known:
+    key: Unit | None = row.__dict__.get("unit")
+    if key is None:
         options = options_of(row.options)
-        known["unit"] = (
-            row.substrate, row.task, options, row.shock, row.n, row.rounds, row.seed
-        )  # fmt: skip
-    return known["unit"]
+        key = Unit(row.substrate, row.task, options, row.shock, row.n, row.rounds, row.seed)
+        row.__dict__["unit"] = key
+    return key
 
 
 def metric(name: str) -> Value:
@@ -208,8 +219,8 @@ def short(rows: Iterable[Row]) -> dict[str, Part]:
         return {}
     tasks: dict[tuple[Any, ...], dict[str, set[Unit]]] = defaultdict(lambda: defaultdict(set))
     for method, units in all_of.items():
-        for key in units:
-            tasks[key[:4]][method].add(key)
+        for each in units:
+            tasks[each.substrate, each.task, each.options, each.shock][method].add(each)
     have: dict[str, set[Unit]] = defaultdict(set)
     wanted: dict[str, set[Unit]] = defaultdict(set)
     for own in tasks.values():
@@ -218,7 +229,7 @@ def short(rows: Iterable[Row]) -> dict[str, Part]:
             have[method] |= units
             wanted[method] |= played
     return {
-        method: Part(len(units), len(wanted[method]), len({each[-1] for each in units}))
+        method: Part(len(units), len(wanted[method]), len({each.seed for each in units}))
         for method, units in have.items()
         if units != wanted[method]
     }

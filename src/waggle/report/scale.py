@@ -197,7 +197,7 @@ def silo_paired(rows: Rows, recipe: Recipe) -> Table:
 
 
 def _setting(row: Row) -> tuple[int, int, str]:
-    return row.n, row.rounds - 1, unit(row)[2]
+    return row.n, row.rounds - 1, unit(row).options
 
 
 def extension(rows: Rows, recipe: Recipe) -> Table:
@@ -231,7 +231,7 @@ def _retention(small: Rows, large: Rows) -> float | None:
     """Return success at the larger population over that at the smaller, on the same cases."""
 
     def case(row: Row) -> tuple[str, str, int, int]:
-        return row.task, unit(row)[2], row.rounds, row.seed
+        return row.task, unit(row).options, row.rounds, row.seed
 
     both = {case(row) for row in small} & {case(row) for row in large}
     one, two = (

@@ -50,7 +50,7 @@ def episodes(rows: Sequence[Row], recipe: Recipe, folder: Path) -> dict[str, Any
 
 def _task(row: Row) -> str:
     """Return the task name with rounds, options and late counterevidence."""
-    more = [unit(row)[2], "late counterevidence" * row.shock]
+    more = [unit(row).options, "late counterevidence" * row.shock]
     name = row.task if row.task == row.substrate else task_of(row)
     return ", ".join([name, f"{row.rounds} rounds", *filter(None, more)])
 

@@ -64,7 +64,8 @@ def row(cell: Cell, score: float, **metrics: float) -> Row:
         seed=case.seed, rounds=rounds, shock=case.shock, options=case.options, scores=scores,
         metrics={"score": score, "messages": 0.0 if quiet else 8.0, "attempted": 9.0,
                  "bytes": 2000.0, **metrics},
-        counters={"updates": 10, "stage.first": 9, "stage.projected": 1, "messages.delivered": 64},
+        counters={"updates": 10, "stage.first": 9, "stage.projected": 1, "messages.delivered": 64,
+                  "writes.candidate": 12, "writes.executed": 8},
     )  # fmt: skip
 
 

@@ -5,7 +5,8 @@ imported only when it is used. `waggle.built_in` lists the names of this package
 declares an entry point in the group `waggle.substrates`, `waggle.laws` or `waggle.metrics`, and
 code that is imported anyway may use the decorators instead. A single file without a package is
 loaded by `load_file` of `waggle.plugin_files`. Invariant: a name refers to one object; two objects
-under one name are an error that names both.
+under one name are an error that names both. Only a lent object, which is registered temporarily or
+by the parent process, replaces all others of its name.
 """
 
 from __future__ import annotations
@@ -61,7 +62,18 @@ class Task(NamedTuple):
         return self.task if self.task == self.substrate else f"{self.substrate}/{self.task}"
 
 
-_decorated: dict[Kind, dict[str, tuple[str, Any]]] = {"substrate": {}, "law": {}, "metric": {}}
+class _Decorated(NamedTuple):
+    """An object that a decorator registered, and its target as in an `Entry`."""
+
+    target: str
+    value: Any
+
+    @property
+    def module(self) -> str:
+        return self.target.partition(":")[0]
+
+
+_decorated: dict[Kind, dict[str, _Decorated]] = {"substrate": {}, "law": {}, "metric": {}}
 _lent: dict[Kind, dict[str, Any]] = {"substrate": {}, "law": {}, "metric": {}}
 """Objects that are registered temporarily; they override others of the same name."""
 
@@ -107,17 +119,9 @@ def carried() -> tuple[bytes, set[tuple[Kind, str]]]:
     These are the objects lent or decorated here, except from plug-in files, which every process
     loads. Code of `__main__`, a script or a notebook, is left out: other processes do not run it.
     """
-    ours: list[tuple[Kind, str, Any]] = [
-        (kind, name, value) for kind, known in _lent.items() for name, value in known.items()
-    ]
-    files = set(plugin_files.loaded.values())
-    for kind, decorated in _decorated.items():
-        for name, (target, value) in decorated.items():
-            if target.partition(":")[0] not in files and not target.startswith("waggle."):
-                ours.append((kind, name, value))
     left: set[tuple[Kind, str]] = set()
     moving = []
-    for kind, name, value in ours:
+    for kind, name, value in list(_only_here()):
         try:
             data = pickle.dumps(value)
         except Exception:  # pickling may raise anything
@@ -129,8 +133,20 @@ def carried() -> tuple[bytes, set[tuple[Kind, str]]]:
     return pickle.dumps(moving), left
 
 
+def _only_here() -> Iterator[tuple[Kind, str, Any]]:
+    """Yield the objects that another process does not find by itself, the lent ones first."""
+    for kind, objects in _lent.items():
+        for name, value in objects.items():
+            yield kind, name, value
+    plugin_modules = set(plugin_files.loaded.values())
+    for kind, decorated in _decorated.items():
+        for name, known in decorated.items():
+            if known.module not in plugin_modules and not known.target.startswith("waggle."):
+                yield kind, name, known.value
+
+
 def adopt(things: bytes) -> None:
-    """Register, in a worker process, what its parent process returned from `carried`."""
+    """Lend, in a worker process, what its parent process returned from `carried`."""
     for kind, name, data in pickle.loads(things):
         _lent[kind][name] = pickle.loads(data)
 
@@ -274,38 +290,51 @@ def find_task(text: str) -> Task:
 def _register(kind: Kind, name: str, source: Any, value: _Value) -> _Value:
     """Register a decorated object; only the same target, imported again, may replace it."""
     target = f"{source.__module__}:{source.__qualname__}"
-    known = _decorated[kind].setdefault(name, (target, value))
-    if known[0] != target:
-        raise PluginError(f"{kind} {name!r} is {known[0]} already; rename {target}")
-    _decorated[kind][name] = (target, value)
+    known = _decorated[kind].get(name)
+    if known is not None and known.target != target:
+        raise PluginError(f"{kind} {name!r} is {known.target} already; rename {target}")
+    _decorated[kind][name] = _Decorated(target, value)
     plugin_files.decorating.add(source.__module__)
     return value
 
 
 def _index(kind: Kind) -> dict[str, list[Entry]]:
-    """Return every name with its distinct targets; more than one is a conflict."""
+    """Return every name with its distinct targets; more than one is a conflict.
+
+    Names of this package, entry points and decorated objects have equal rights; the same target in
+    two of them is no conflict. A lent object replaces all targets of its name.
+    """
     for path in os.environ.get(plugin_files.FILES, "").split(os.pathsep):
         if path and path not in plugin_files.loaded:
-            load_file(path)
-    in_tree = [Entry(name, target, "waggle") for name, target in BUILT_IN[kind].items()]
-    files = {name: Path(path).name for path, name in plugin_files.loaded.items()}
+            load_file(path)  # it fills `_decorated`
+    built_in = [Entry(name, target, "waggle") for name, target in BUILT_IN[kind].items()]
+    files = {module: Path(path).name for path, module in plugin_files.loaded.items()}
     decorated = [
-        Entry(name, target, files.get(target.partition(":")[0], "decorator"))
-        for name, (target, _) in _decorated[kind].items()
+        Entry(name, known.target, files.get(known.module, "decorator"))
+        for name, known in _decorated[kind].items()
     ]
     index: dict[str, list[Entry]] = {}
-    given = [Entry(name, f"object:{name}", "object") for name in _lent[kind]]
-    for entry in (*in_tree, *plugin_files.installed(kind), *decorated):
-        known = index.setdefault(entry.name, [])
-        if entry.target not in (other.target for other in known):
-            known.append(entry)
-    return index | {entry.name: [entry] for entry in given}
+    for entry in (*built_in, *plugin_files.installed(kind), *decorated):
+        same_name = index.setdefault(entry.name, [])
+        if entry.target not in (other.target for other in same_name):
+            same_name.append(entry)
+    for name in _lent[kind]:
+        index[name] = [Entry(name, f"object:{name}", "object")]
+    return index
 
 
 def _load(kind: Kind, name: str) -> Any:
-    """Import the target of a name."""
+    """Return the object of a name; a lent or decorated one exists, another target is imported."""
     if name in _lent[kind]:
         return _lent[kind][name]
+    entry = _only_entry(kind, name)
+    if name in _decorated[kind]:
+        return _decorated[kind][name].value
+    return _imported(kind, entry)
+
+
+def _only_entry(kind: Kind, name: str) -> Entry:
+    """Return the entry of a name; report an unknown name, or two targets under one name."""
     index = _index(kind)
     if name not in index:
         hint = suggest(name, list(index))
@@ -317,8 +346,7 @@ def _load(kind: Kind, name: str) -> Any:
     if len(index[name]) > 1:
         both = " and ".join(f"{entry.target} ({entry.origin})" for entry in index[name])
         raise PluginError(f"{kind} {name!r} is registered twice, by {both}; rename one")
-    entry = index[name][0]
-    return _decorated[kind][name][1] if name in _decorated[kind] else _imported(kind, entry)
+    return index[name][0]
 
 
 def _imported(kind: Kind, entry: Entry) -> Any:

@@ -20,6 +20,7 @@ from waggle.core.schema import (
     BROADCAST,
     MAX_BIN,
     MAX_LOT,
+    MAX_TRACES,
     MAX_TTL,
     Commitment,
     Decision,
@@ -39,8 +40,18 @@ PARTS = (1 + ACTIONS, len(INTENTS), 1 + 2 * CLAIMS, 1 + CHANNELS, 1 + CLAIMS)
 """Sizes of a decision's five choices: the action (0: the private proposal), its intent, the claim
 to write (0: none; then supporting each claim; then challenging each), the channel (0: all), and the
 claim to commit to (0: none)."""
-WIDTH = 4 + ACTIONS + CLAIMS * (10 + FACTS) + CHANNELS * (2 + FACTS + 4 * CLAIMS) + CONTENT
-"""Length of the vector of a view."""
+_HEAD = 4
+"""Numbers of a view as a whole: budget, coverage, whether it has a commitment, count of traces."""
+_CLAIM = 10 + FACTS
+"""Numbers of a claim: 1; novelty, support and conflict of own evidence; whether it is ready; the
+confidence if committed; whether it is proposed; channels, support and conflict of its traces; the
+hashed facts."""
+_TRACE = 4
+"""Numbers of the best trace about a claim on a channel: novelty, support, conflict, TTL."""
+_CHANNEL = 2 + FACTS + CLAIMS * _TRACE
+"""Numbers of a channel: 1; the lot; the hashed facts; then its trace about every claim."""
+WIDTH = _HEAD + ACTIONS + CLAIMS * _CLAIM + CHANNELS * _CHANNEL + CONTENT
+"""Length of the vector of a view: head, proposed action, claims, channels, hashed observation."""
 
 Numbers = NDArray[np.float32]
 Mask = tuple[NDArray[np.int8], ...]
@@ -69,10 +80,10 @@ class Menu(NamedTuple):
             [0, *(1 + k for k in range(len(self.channels)))],
             [0, *self.commits],
         )
-        found = tuple(np.zeros(size, np.int8) for size in PARTS)
-        for part, choices in zip(found, legal, strict=True):
+        masks = tuple(np.zeros(size, np.int8) for size in PARTS)
+        for part, choices in zip(masks, legal, strict=True):
             part[list(choices)] = 1
-        return found
+        return masks
 
     def _sayable(self, action: str) -> bool:
         """Return whether an action needs no response, or the view offers one."""
@@ -116,15 +127,15 @@ def menu(view: View) -> Menu:
     offered = sorted(actions(view), key=lambda action: action_argument(action)[1] is not None)
     claims = tuple(dict.fromkeys(_claims(view)))[:CLAIMS]
     slot = {claim: 1 + k for k, claim in enumerate(claims)}
-    found: dict[int, Write] = {}
+    strongest: dict[int, Write] = {}
     for write in writes(view):
         if write.claim in slot:
             choice = slot[write.claim] + CLAIMS * write.challenges
-            if choice not in found or write.support.high > found[choice].support.high:
-                found[choice] = write
+            if choice not in strongest or write.support.high > strongest[choice].support.high:
+                strongest[choice] = write
     allowed = {slot[c.claim]: c.confidence.high for c in commits(view, None) if c.claim in slot}
     channels = tuple(port.channel for port in view.private.channels)[:CHANNELS]
-    return Menu(view, tuple(offered[:ACTIONS]), claims, channels, found, allowed)
+    return Menu(view, tuple(offered[:ACTIONS]), claims, channels, strongest, allowed)
 
 
 def _claims(view: View) -> Iterator[str]:
@@ -140,63 +151,73 @@ def _claims(view: View) -> Iterator[str]:
 
 
 def numbers(offered: Menu) -> Numbers:
-    """Return a view as numbers from -1 to 1, in the slots of its menu."""
+    """Return a view as numbers from -1 to 1, in the slots of its menu; empty slots are zeros."""
     view, private = offered.view, offered.view.private
-    held = view.commitment
     coverage = -1.0 if private.coverage is None else private.coverage / MAX_BIN
-    head = [view.budget / MAX_BIN, coverage, float(held is not None), len(view.traces) / 12]
+    held = float(view.commitment is not None)
+    head = (view.budget / MAX_BIN, coverage, held, len(view.traces) / MAX_TRACES)
     proposed = [float(view.proposal.action == name) for name in offered.actions]
-    tables = {row.claim: row.facts for row in private.claims}
-    rows: list[float] = []
+    facts = {row.claim: row.facts for row in private.claims}
+    claims: list[float] = []
     for claim in offered.claims:
-        own = [e for e in private.evidence if e.claim == claim]
-        heard = [t for t in view.traces if t.claim == claim]
-        rows += [
-            1.0,
-            max((e.novelty for e in own), default=0) / MAX_BIN,
-            max((e.support for e in own), default=0) / MAX_BIN,
-            max((e.conflict for e in own), default=0) / MAX_BIN,
-            float(claim in private.ready),
-            (1 + held.confidence_bin) / (1 + MAX_BIN) if held and held.claim == claim else 0.0,
-            float(view.proposal.claim == claim),
-            len({t.channel for t in heard}) / CHANNELS,
-            sum(t.support for t in heard) / (MAX_BIN * CHANNELS),
-            max((t.conflict for t in heard), default=0) / MAX_BIN,
-            *_hashed(tables.get(claim, {}), FACTS),
-        ]
-    ports: list[float] = []
+        claims += (*_claim_numbers(view, claim), *_hashed(facts.get(claim, {}), FACTS))
+    channels: list[float] = []
     for port in private.channels[:CHANNELS]:
-        ports += [1.0, port.lot / MAX_LOT, *_hashed(port.facts, FACTS)]
-        for claim in offered.claims:
-            on = [t for t in view.traces if t.channel == port.channel and t.claim == claim]
-            best = max(on, key=lambda t: (t.support, t.ttl), default=None)
-            ports += (
-                [0.0] * 4
-                if best is None
-                else [best.novelty / MAX_BIN, best.support / MAX_BIN, best.conflict / MAX_BIN,
-                      best.ttl / MAX_TTL]
-            )  # fmt: skip
-        ports += [0.0] * (4 * (CLAIMS - len(offered.claims)))
-    parts = (
-        (head, 4),
-        (proposed, ACTIONS),
-        (rows, CLAIMS * (10 + FACTS)),
-        (ports, CHANNELS * (2 + FACTS + 4 * CLAIMS)),
-        (_hashed(private.observation, CONTENT), CONTENT),
+        traces = [n for claim in offered.claims for n in _trace_numbers(view, port.channel, claim)]
+        channels += (1.0, port.lot / MAX_LOT, *_hashed(port.facts, FACTS))
+        channels += _padded(traces, CLAIMS * _TRACE)
+    flat = (
+        *head,
+        *_padded(proposed, ACTIONS),
+        *_padded(claims, CLAIMS * _CLAIM),
+        *_padded(channels, CHANNELS * _CHANNEL),
+        *_hashed(private.observation, CONTENT),
     )
-    flat = [value for part, size in parts for value in (*part, *[0.0] * (size - len(part)))]
     return np.clip(np.asarray(flat, np.float32), -1.0, 1.0)
+
+
+def _claim_numbers(view: View, claim: str) -> Sequence[float]:
+    """Return the numbers of a claim without its facts."""
+    own = [e for e in view.private.evidence if e.claim == claim]
+    heard = [t for t in view.traces if t.claim == claim]
+    held = view.commitment
+    return (
+        1.0,
+        max((e.novelty for e in own), default=0) / MAX_BIN,
+        max((e.support for e in own), default=0) / MAX_BIN,
+        max((e.conflict for e in own), default=0) / MAX_BIN,
+        float(claim in view.private.ready),
+        (1 + held.confidence_bin) / (1 + MAX_BIN) if held and held.claim == claim else 0.0,
+        float(view.proposal.claim == claim),
+        len({t.channel for t in heard}) / CHANNELS,
+        sum(t.support for t in heard) / (MAX_BIN * CHANNELS),
+        max((t.conflict for t in heard), default=0) / MAX_BIN,
+    )
+
+
+def _trace_numbers(view: View, channel: str, claim: str) -> Sequence[float]:
+    traces = [t for t in view.traces if t.channel == channel and t.claim == claim]
+    best = max(traces, key=lambda t: (t.support, t.ttl), default=None)
+    if best is None:
+        return (0.0,) * _TRACE
+    bins = (best.novelty / MAX_BIN, best.support / MAX_BIN, best.conflict / MAX_BIN)
+    return (*bins, best.ttl / MAX_TTL)
+
+
+def _padded(values: Sequence[float], size: int) -> list[float]:
+    """Append zeros for the empty slots."""
+    return [*values, *[0.0] * (size - len(values))]
 
 
 def _hashed(content: Mapping[str, Json] | Mapping[str, Fact], size: int) -> list[float]:
     """Hash free-form content into `size` sums; a text adds 1 or -1, a number a value between."""
-    found = [0.0] * size
+    sums = [0.0] * size
     for path, value in _leaves("", content):
         number = isinstance(value, int | float) and not isinstance(value, bool)
         key = crc32((path if number else f"{path}={value}").encode())
         sign = 1.0 if key & 1 else -1.0
-        found[(key >> 1) % size] += sign * (value / (1 + abs(value)) if number else 1.0)  # type: ignore[operator, arg-type]
-    return found
+        sums[(key >> 1) % size] += sign * (value / (1 + abs(value)) if number else 1.0)  # type: ignore[operator, arg-type]
+    return sums
 
 
 def _leaves(path: str, value: object) -> Iterator[tuple[str, object]]:

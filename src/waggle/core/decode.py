@@ -65,37 +65,41 @@ class ParseResult(NamedTuple):
     """The well-typed parts of the record, the others deleted; the input of projection."""
 
 
-class _JsonError(Exception):
-    """Raised while reading a text; its message is the error code."""
+class _ReadError(Exception):
+    """Raised at the first error of a text that cannot be read; a record's errors are collected."""
+
+    @property
+    def code(self) -> str:
+        return str(self)
 
 
 def parse(text: str | bytes) -> ParseResult:
     """Parse one decision from a text. Never raises."""
     try:
         plain = _plain_text(text)
-    except _JsonError as code:
-        return ParseResult(None, (str(code),), False)
+    except _ReadError as error:
+        return ParseResult(None, (error.code,), False)
     decision = _canonical(plain)
     if decision is not None:
         return ParseResult(decision, (), False, decision)
     if plain[:1] == "{" and plain[-1:] == "}":
         try:
             return _record(_load(plain), False)
-        except _JsonError as code:
-            if str(code) != "json.syntax":
-                return ParseResult(None, (str(code),), False)
+        except _ReadError as error:
+            if error.code != "json.syntax":
+                return ParseResult(None, (error.code,), False)
     return _normalize(plain)
 
 
 def _plain_text(text: str | bytes) -> str:
     if len(text) > MAX_TEXT:
-        raise _JsonError("text.size")
+        raise _ReadError("text.size")
     try:
         plain = text.decode() if isinstance(text, bytes) else text
         if not isinstance(text, bytes) and len(plain.encode()) > MAX_TEXT:
-            raise _JsonError("text.size")
+            raise _ReadError("text.size")
     except UnicodeError:
-        raise _JsonError("text.encoding") from None
+        raise _ReadError("text.encoding") from None
     return plain
 
 
@@ -122,39 +126,39 @@ def _normalize(plain: str) -> ParseResult:
 
     If there is none, return the errors of the first object that is well-formed JSON, if any.
     """
-    first: ParseResult | None = None
-    refused = ("text.none",)
+    well_formed: ParseResult | None = None
+    read_error = "text.none"
     fenced = (match.group(1) for match in islice(_FENCE.finditer(plain), MAX_OBJECTS))
     for body in (*fenced, plain):
-        for found in _records(body):
-            if isinstance(found, ParseResult):
-                if not found.codes:
-                    return found
-                first = first or found
-            elif refused == ("text.none",):
-                refused = (found,)
-    return first or ParseResult(None, refused, True)
+        for text in _objects(body):
+            try:
+                result = _record(_load(text), True)
+            except _ReadError as error:
+                if read_error == "text.none":
+                    read_error = error.code
+                continue
+            if not result.codes:
+                return result
+            well_formed = well_formed or result
+    return well_formed or ParseResult(None, (read_error,), True)
 
 
-def _records(text: str) -> Iterator[ParseResult | str]:
-    """Yield the first few objects of a text, each as a parse result or an error code."""
+def _objects(text: str) -> Iterator[str | None]:
+    """Yield the texts of the first few objects; the last is None if it is not closed."""
     start = 0
     for _ in range(MAX_OBJECTS):
         start = text.find("{", start)
         if start < 0:
             return
-        try:
-            body = _object_at(text, start)
-            start += len(body)
-            yield _record(_load(body), True)
-        except _JsonError as code:
-            yield str(code)
-            if str(code) == "json.truncated":
-                return
+        body = _object_at(text, start)
+        yield body
+        if body is None:
+            return
+        start += len(body)
 
 
-def _object_at(text: str, start: int) -> str:
-    """Return the balanced object that begins at `start`; brackets in strings do not count."""
+def _object_at(text: str, start: int) -> str | None:
+    """Return the object at `start`, None if it is not closed; brackets in strings do not count."""
     depth = 0
     for match in _STRUCTURE.finditer(text, start):
         token = match.group()
@@ -164,32 +168,35 @@ def _object_at(text: str, start: int) -> str:
             depth -= 1
             if depth == 0:
                 return text[start : match.end()]
-    raise _JsonError("json.truncated")
+    return None
 
 
-def _load(text: str) -> Any:
+def _load(text: str | None) -> Any:
+    """Read the text of one object; None stands for an object that is not closed."""
+    if text is None:
+        raise _ReadError("json.truncated")
     if _opened(text) > MAX_OPEN:
-        raise _JsonError("json.depth")
+        raise _ReadError("json.depth")
     try:
         return _READER.decode(text)
     except (ValueError, RecursionError):
-        raise _JsonError("json.syntax") from None
+        raise _ReadError("json.syntax") from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise _JsonError("json.duplicate")
+        raise _ReadError("json.duplicate")
     return found
 
 
 def _refuse_number(text: str) -> Any:
-    raise _JsonError("json.number")
+    raise _ReadError("json.number")
 
 
 def _integer(text: str) -> int:
     if len(text) > 9:
-        raise _JsonError("json.number")
+        raise _ReadError("json.number")
     return int(text)
 
 
@@ -202,6 +209,7 @@ _READER = json.JSONDecoder(
 
 
 def _record(value: Any, normalized: bool) -> ParseResult:
+    """Check a record, without its wrapper object if it has one."""
     if isinstance(value, dict) and len(value) == 1 and "task_action" not in value:
         name, inner = next(iter(value.items()))
         if isinstance(inner, dict) and name.lower() in _WRAPPERS:
@@ -210,6 +218,7 @@ def _record(value: Any, normalized: bool) -> ParseResult:
 
 
 def _record_of(value: Any, normalized: bool) -> ParseResult:
+    """Check all fields of a record; every check below adds the codes of its errors to `codes`."""
     if not isinstance(value, dict):
         return ParseResult(None, ("shape.type",), normalized)
     codes: list[str] = []
@@ -254,11 +263,15 @@ def _keys(
 
 
 def _text(value: Any, codes: list[str]) -> str | None:
+    """Return a text; report anything else, but no null once a key of the record is missing.
+
+    A missing task action is read as null, and a missing key is one error.
+    """
     if isinstance(value, str):
         if not SURROGATE.search(value):
             return value
         codes.append("text.encoding")
-    elif "shape.missing" not in codes or value is not None:
+    elif value is not None or "shape.missing" not in codes:
         codes.append("shape.type")
     return None
 
@@ -268,9 +281,9 @@ def _optional_text(value: Any, codes: list[str]) -> str | None:
 
 
 def _bins(value: dict[str, Any], names: tuple[str, ...], codes: list[str]) -> list[int] | None:
-    found = [value[name] for name in names]
-    if all(type(item) is int for item in found):
-        return found
+    bins = [value[name] for name in names]
+    if all(type(item) is int for item in bins):
+        return bins
     codes.append("shape.type")
     return None
 
@@ -282,11 +295,11 @@ def _trace(value: Any, codes: list[str]) -> Trace | None:
         return None
     if not _keys(value, _TRACE, _DIRECTION, codes):
         return None
-    before = len(codes)
     channel, claim = _text(value["channel"], codes), _text(value["claim"], codes)
     direction = _optional_text(value.get("direction"), codes)
+    invalid_direction = direction is None and value.get("direction") is not None
     bins = _bins(value, ("novelty", "support", "conflict", "ttl"), codes)
-    if len(codes) > before or channel is None or claim is None or bins is None:
+    if channel is None or claim is None or invalid_direction or bins is None:
         return None
     novelty, support, conflict, ttl = bins
     return Trace(channel, claim, novelty, support, conflict, ttl, direction)

@@ -47,10 +47,6 @@ class LostShard(Exception):
     """Raised when a shard or a law is lost; the message names it."""
 
 
-class _OtherNames(Exception):
-    """Raised when a shard gave a claim another alias than a single process would."""
-
-
 class ShardGroup(Protocol):
     """The shards of one episode: objects in this process or actors of a cluster.
 
@@ -187,38 +183,49 @@ class Coordinator:
             shutil.rmtree(self._division.folder, ignore_errors=True)
 
     def _play(self) -> None:
-        lost_after = -1
-        restored = False
+        """Play to the end, again from the kept state after a loss; two in a row are an error."""
+        lost_after: int | None = None
         while True:
             try:
-                if not restored:
-                    self._restore()
-                    restored = True
-                world = self._now.engine.world
-                if self._now.round >= world.rounds or world.done():
-                    return
-                self._round(self._now.round)
-                self._now.round += 1
-                if self._every and self._now.round % self._every == 0:
-                    self._keep()
-            except _OtherNames:
-                restored = False
+                self._play_from_kept()
+                return
             except LostShard as loss:
-                before = self._load().round
+                kept_round = self._load().round
                 self.losses.append(str(loss))
-                if lost_after == before:
+                if kept_round == lost_after:
                     raise ConfigError(
                         f"{loss}, the second loss in a row; {self._division.folder} holds the "
-                        f"state before round {before}: run the same command again to go on"
+                        f"state before round {kept_round}: run the same command again to go on"
                     ) from None
-                lost_after, restored = before, False
+                lost_after = kept_round
 
-    def _round(self, round: int) -> None:
-        state, engine = self._now, self._now.engine
-        shock = None if state.shocked else engine.world.shock(round, state.committed)
-        sent = self.group.begin(round, None if shock is None else state.committed)
-        self._check_names(sent)
-        if shock is not None:
+    def _play_from_kept(self) -> None:
+        """Play from the kept state to the end, or until a shard is lost."""
+        self._restore()
+        while not self._ended():
+            shock_due, sent = self._begin_round()
+            if not self._aliases_agree(sent):
+                self._restore()  # it gives every shard the aliases of a single process
+                continue
+            self._finish_round(shock_due, sent)
+            self._now.round += 1
+            if self._every and self._now.round % self._every == 0:
+                self._keep()
+
+    def _ended(self) -> bool:
+        world = self._now.engine.world
+        return self._now.round >= world.rounds or world.done()
+
+    def _begin_round(self) -> tuple[bool, list[ShardDecisions]]:
+        """Return whether late counterevidence is due, and what the shards decided."""
+        state, world = self._now, self._now.engine.world
+        shock_due = not state.shocked and world.shock(state.round, state.committed) is not None
+        return shock_due, self.group.begin(state.round, state.committed if shock_due else None)
+
+    def _finish_round(self, shock_due: bool, sent: Sequence[ShardDecisions]) -> None:
+        state, engine, round = self._now, self._now.engine, self._now.round
+        shock = None
+        if shock_due:
             state.shocked = True
             engine.schedule.injected(round)
             shock = united([part.shock for part in sent])
@@ -230,14 +237,16 @@ class Coordinator:
         state.counters = Counter()
         for part in closed:
             state.counters.update(part.counters)
-        attempted, crossing, size = (sum(c) for c in zip(*(s[1:4] for s in sent), strict=True))
-        state.traffic = Traffic(
-            *map(sum, zip(state.traffic, (attempted, crossing, size), strict=True))
+        traffic = Traffic(
+            sum(part.attempted for part in sent),
+            sum(part.crossing for part in sent),
+            sum(part.bytes for part in sent),
         )
+        state.traffic = Traffic(*map(sum, zip(state.traffic, traffic, strict=True)))
         entry = engine.recorder.round(
             round,
             [],
-            attempted,
+            traffic.messages,
             sum(part.delivered for part in closed),
             sum(part.expired for part in closed),
             shock,
@@ -248,12 +257,15 @@ class Coordinator:
         if self.watch is not None:
             self.watch(entry, engine.world)
 
-    def _check_names(self, sent: Sequence[ShardDecisions]) -> None:
-        """Assign the aliases of a round in the order of a single process, and compare them."""
-        minted = merge(*(part.minted for part in sent), key=lambda one: one.node)
-        wrong = [one for one in minted if self._names.alias(one.claim) != one.alias]
-        if wrong:
-            raise _OtherNames
+    def _aliases_agree(self, sent: Sequence[ShardDecisions]) -> bool:
+        """Return whether the shards chose the aliases of a single process.
+
+        All aliases of the round are assigned here, in the order of a single process, also after one
+        that differs: the next `_restore` gives them to the shards.
+        """
+        minted = list(merge(*(part.minted for part in sent), key=lambda one: one.node))
+        assigned = [self._names.alias(one.claim) for one in minted]
+        return assigned == [one.alias for one in minted]
 
     def _whole(self) -> Iterator[RoundRecord]:
         """Yield the rounds with the updates that the shards have written."""
@@ -289,8 +301,8 @@ class Coordinator:
                 f"--shards {shards}, or remove it"
             )
         self._names.adopt(names)
-        found: _Progress = state
-        return found
+        progress: _Progress = state
+        return progress
 
     def _restore(self) -> None:
         """Set coordinator and shards to the kept state, with all aliases known by now."""

@@ -9,7 +9,7 @@ import pytest
 
 from waggle import plugins
 from waggle.core.protocols import Law, Substrate
-from waggle.laws.controls import PrivateOnly
+from waggle.laws.controls import PrivateOnly, RandomLegal
 from waggle.substrates.beacon import Beacon
 
 pytestmark = pytest.mark.usefixtures("clean_registry")
@@ -134,3 +134,13 @@ def test_a_required_option_is_asked_for() -> None:
     with pytest.raises(plugins.PluginError, match="needs the option 'path'"):
         plugins.get_law("needy")
     assert plugins.get_law("needy", path="x").name == "private-only"
+
+
+def test_a_lent_object_replaces_a_decorated_one_in_other_processes_as_it_does_here() -> None:
+    plugins.law("twice")(PrivateOnly)
+    with plugins.lent({"law": {"twice": RandomLegal}}):
+        assert isinstance(plugins.get_law("twice"), RandomLegal)
+        things, _ = plugins.carried()
+    with plugins.lent({}):  # as in a worker process, where nothing is lent yet
+        plugins.adopt(things)
+        assert isinstance(plugins.get_law("twice"), RandomLegal)

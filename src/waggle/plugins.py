@@ -134,15 +134,18 @@ def carried() -> tuple[bytes, set[tuple[Kind, str]]]:
 
 
 def _only_here() -> Iterator[tuple[Kind, str, Any]]:
-    """Yield the objects that another process does not find by itself, the lent ones first."""
-    for kind, objects in _lent.items():
-        for name, value in objects.items():
-            yield kind, name, value
+    """Yield the objects that another process does not find by itself.
+
+    Lent ones come last: in `adopt`, as in this process, they replace others of the same name.
+    """
     plugin_modules = set(plugin_files.loaded.values())
     for kind, decorated in _decorated.items():
         for name, known in decorated.items():
             if known.module not in plugin_modules and not known.target.startswith("waggle."):
                 yield kind, name, known.value
+    for kind, objects in _lent.items():
+        for name, value in objects.items():
+            yield kind, name, value
 
 
 def adopt(things: bytes) -> None:

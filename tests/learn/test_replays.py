@@ -12,7 +12,7 @@ from waggle.core.record import EpisodeRecord
 from waggle.core.seeds import mix
 from waggle.learn.config import Settings, training_cases
 from waggle.learn.luck import Job, Sampler, jobs_of, open_sampled
-from waggle.learn.replays import ChangedReplay, Replays
+from waggle.learn.replays import ChangedReplay, Replays, _known, _Original, _Probe
 from waggle.learn.rollout import Player, discounted, shares
 from waggle.learn.start import find_start
 from waggle.models.nano import nano_tokenizer
@@ -86,14 +86,11 @@ def test_a_replay_whose_change_is_no_change_ends_as_the_episode_did(
     law.mode, law.temperature = settings.mode, settings.temperature
     open_sampled(job, sampler, memory).play()
     record = memory.record()
-    replays = Replays(law, settings)
-    known, probes = replays._probes(job, record, sampler.samples)
     first = record.rounds[0].updates[0]
     same = sampler.samples[mix(first.entropy, job.luck)]
     asked = Sampler(law)
-    engine = replays._open(job, asked, known, type(probes[0])(0, first.entropy, same))
-    assert isinstance(engine, ChangedReplay)
-    footer = engine.play()
+    original = _Original(0, job, 0.0, _known(record))
+    footer = ChangedReplay(original, _Probe(0, first.entropy, same), asked, branch=True).play()
     assert footer.scores == record.footer.scores
     assert not asked.samples  # no view was another one: nobody decided again
 

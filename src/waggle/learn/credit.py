@@ -10,7 +10,7 @@ credit are not trained on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -27,17 +27,24 @@ MIN_PROGRESS_SPREAD = 0.05
 
 
 class Batch(NamedTuple):
-    """Episodes of several cases, grouped by case."""
+    """Episodes of several cases: first all replays of the first case, then those of the second."""
 
     decisions: Decisions
     rewards: NDArray[np.float64]
     """One per episode."""
     local_rewards: Sequence[NDArray[np.float64] | None]
-    """Per episode: the reward of each node, averaged with that of its contacts."""
+    """Per episode (nodes,): the reward of each node, averaged with that of its contacts."""
     replays: int
     """Episodes per case."""
     progress: Sequence[NDArray[np.float64] | None] = ()
-    """Per episode, with credit `progress`: the discounted returns from each round on, by node."""
+    """Per episode (rounds, nodes), with credit `progress`: the returns from each round on."""
+
+    def cases(self) -> Iterator[tuple[slice, NDArray[np.bool_]]]:
+        """Yield for every case the slice of its episodes and the mask of their decisions."""
+        episode = self.decisions.episode
+        for first in range(0, len(self.rewards), self.replays):
+            end = first + self.replays
+            yield slice(first, end), (episode >= first) & (episode < end)
 
     @property
     def dead(self) -> float:
@@ -48,7 +55,8 @@ class Batch(NamedTuple):
 
 def group(batch: Batch) -> Advantages:
     """Return for every decision the reward of its episode, normalised within its case."""
-    return _compared(batch.rewards, batch.replays)[batch.decisions.episode]
+    groups = batch.rewards.reshape(-1, batch.replays)
+    return _standardised(groups).reshape(-1)[batch.decisions.episode]
 
 
 def share(batch: Batch) -> Advantages:
@@ -66,16 +74,15 @@ def share(batch: Batch) -> Advantages:
 
 def auto(batch: Batch) -> Advantages:
     """Return the credit of `share` in worlds that provide shares, and of `group` in all others."""
-    found, whole = batch.decisions, group(batch)
+    decisions, whole = batch.decisions, group(batch)
     local = whole.copy()
-    for first in range(0, len(batch.rewards), batch.replays):
-        if batch.local_rewards[first] is None:
+    for episodes, here in batch.cases():
+        if batch.local_rewards[episodes.start] is None:
             continue
-        replays = batch.local_rewards[first : first + batch.replays]
-        table = np.stack([rewards for rewards in replays if rewards is not None])
-        compared = _compared(table.T.reshape(-1), batch.replays).reshape(table.T.shape).T
-        here = (found.episode >= first) & (found.episode < first + batch.replays)
-        local[here] = compared[found.episode[here] - first, found.node[here]]
+        rewards = [each for each in batch.local_rewards[episodes] if each is not None]
+        by_node = np.stack(rewards).T.copy()  # (nodes, replays); strides affect rounding
+        replay = decisions.episode[here] - episodes.start
+        local[here] = _standardised(by_node)[decisions.node[here], replay]
     return 0.5 * local + 0.5 * whole
 
 
@@ -84,20 +91,19 @@ def progress(batch: Batch) -> Advantages:
 
     In the round where they fork, all replays have the same views; only the decisions differ.
     """
-    found = batch.decisions
-    advantage = np.zeros(len(found))
-    for first in range(0, len(batch.rewards), batch.replays):
-        replays = batch.progress[first : first + batch.replays]
-        returns = [each for each in replays if each is not None]
+    decisions = batch.decisions
+    advantage = np.zeros(len(decisions))
+    for episodes, here in batch.cases():
+        returns = [each for each in batch.progress[episodes] if each is not None]
         rounds = max(map(len, returns))
-        # An episode that has ended keeps its last return.
+        # An episode that has ended keeps its last return. The axes are (replays, rounds, nodes).
         table = np.stack([np.pad(r, ((0, rounds - len(r)), (0, 0)), "edge") for r in returns])
         centered = table - table.mean(axis=0)
-        forked = centered[np.isfinite(centered)]
+        forked = centered[np.isfinite(centered)]  # returns before the fork are NaN
         spread = float(np.sqrt(np.mean(forked**2))) if forked.size else 1.0
-        here = (found.episode >= first) & (found.episode < first + batch.replays)
-        place = found.episode[here] - first, found.round[here], found.node[here]
-        advantage[here] = np.nan_to_num(centered[place]) / max(spread, MIN_PROGRESS_SPREAD)
+        replay = decisions.episode[here] - episodes.start
+        own = centered[replay, decisions.round[here], decisions.node[here]]
+        advantage[here] = np.nan_to_num(own) / max(spread, MIN_PROGRESS_SPREAD)
     return advantage
 
 
@@ -137,12 +143,8 @@ def sample_decisions(
     return draws.permutation(taken), weighted
 
 
-def _compared(values: NDArray[np.float64], replays: int) -> NDArray[np.float64]:
-    """Standardise values within their groups; a group without spread gets zeros."""
-    groups = values.reshape(-1, replays)
+def _standardised(groups: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Standardise (groups, replays) within each group; a group without spread gets zeros."""
     spread = groups.std(axis=1, keepdims=True)
     centered = groups - groups.mean(axis=1, keepdims=True)
-    compared: NDArray[np.float64] = np.where(
-        spread > MIN_SPREAD, centered / np.maximum(spread, MIN_SPREAD), 0.0
-    )
-    return compared.reshape(-1)
+    return np.where(spread > MIN_SPREAD, centered / np.maximum(spread, MIN_SPREAD), 0.0)

@@ -103,26 +103,27 @@ class Learner:
             updates=1_000_000, rate=settings.rate, rate_warm_up=settings.rate_warm_up,
             weight_decay=0.0,
         )  # fmt: skip
-        self._optimizer = Optimizer(
-            self._trained, None, stage, Scalars(self.student.device, replayed=False)
-        )
+        self._optimizer = self._open_optimizer(stage)
         self.progress = Progress(0, -1, float("inf"))
-        self._dead_run = 0
+        self._dead_batches = 0
         self._next: _PendingBatch | None = None
         self._rehearsal: Rows | None = None
 
+    def _open_optimizer(self, stage: Stage) -> Optimizer:
+        return Optimizer(self._trained, None, stage, Scalars(self.student.device, replayed=False))
+
     def learn(self) -> Result:
         """Train until the time or batch budget is spent; export the law if it beats the start."""
-        cases = development_cases(self.settings, self.settings.trial_cases, final=False)
-        others = development_cases(self.settings, self.settings.final_cases, final=True)
+        trial_cases = development_cases(self.settings, self.settings.trial_cases, final=False)
+        final_cases = development_cases(self.settings, self.settings.final_cases, final=True)
         self._prepare()
         with rollouts(self.start, self.settings, self.processes) as players:
-            first = self._publish(1)
+            start = self._publish(1)
             self._resume()
             if not self._over:  # else only the last comparison is missing
-                self._rehearsal = self._rehearsed(players, first)
-                self._loop(players, Trial(players, cases, first))
-            return self._finish(players, first, others)
+                self._rehearsal = self._rehearsal_records(players, start)
+                self._loop(players, Trial(players, trial_cases, start))
+            return self._finish(players, start, final_cases)
 
     # Before the loop.
 
@@ -137,9 +138,9 @@ class Learner:
 
     def _learn_grammar(self) -> None:
         """Imitate random legal records; save the weights, so that this is done only once."""
-        kept = self.out / "grammar"
-        if (kept / checkpoint.BEST).exists():
-            checkpoint.restore_best(self._trained, kept)
+        folder = self.out / "grammar"
+        if (folder / checkpoint.BEST).exists():
+            checkpoint.restore_best(self._trained, folder)
             return
         rows = imitation.random_records(
             self.settings, self.student.tokenizer, self.start.order, self.seed
@@ -147,27 +148,29 @@ class Learner:
         stage = Stage(
             updates=self.settings.grammar_updates, rate=1e-3, rate_warm_up=20, decay="cosine"
         )
-        scalars = Scalars(self.student.device, replayed=False)
-        optimizer = Optimizer(self._trained, None, stage, scalars)
+        optimizer = self._open_optimizer(stage)
         self.student.model.train()
         for update in range(stage.updates):
             optimizer.set_rates(update, 0.0)
             optimizer.clear()
-            some = imitation.draw_rows(rows, imitation.BATCH, self.seed, update)
-            self._imitate(some, 1 / int((some.lengths - some.prompts).sum()))
+            drawn = imitation.draw_rows(rows, imitation.BATCH, self.seed, update)
+            self._imitate(drawn, 1 / int((drawn.lengths - drawn.prompts).sum()))
             optimizer.step(self.processes)
         if self.processes.main:
-            checkpoint.save_best(kept, self._trained, None)
+            checkpoint.save_best(folder, self._trained, None)
 
-    def _rehearsed(self, players: Rollouts, first: Weights) -> Rows | None:
+    def _rehearsal_records(self, players: Rollouts, start: Weights) -> Rows | None:
         """Return decisions of the starting law on the tasks to rehearse."""
         if not self.settings.rehearse:
             return None
         cases = imitation.rehearsal_cases(self.settings, self.seed)
-        return imitation.kept(players.records(first, cases), self.settings, self.seed)
+        return imitation.kept(players.records(start, cases), self.settings, self.seed)
 
     def _publish(self, version: int) -> Weights:
-        """Write the current weights for the players, which may still need the previous ones."""
+        """Write the current weights for the players, which may still need the previous ones.
+
+        Version 1 is the start, b + 2 plays batch b, and the selected weights come last.
+        """
         folder = self.out / "weights"
         weights = Weights(version, folder / f"{version}.safetensors")
         with self.processes.first():
@@ -182,10 +185,10 @@ class Learner:
         newest = self._checkpoints.newest()
         if newest is None:
             return
-        found = checkpoint.load(newest)
-        checkpoint.restore(self._trained, found.weights, newest)
-        self._optimizer.resume(found.optimizer)
-        self.progress = found.progress
+        saved = checkpoint.load(newest)
+        checkpoint.restore(self._trained, saved.weights, newest)
+        self._optimizer.resume(saved.optimizer)
+        self.progress = saved.progress
 
     # The loop.
 
@@ -196,12 +199,12 @@ class Learner:
         sinks = [] if not self.processes.main else trackers.make(
             settings.machine.tracker, self.out, settings.name, played + 1 if played else 0
         )  # fmt: skip
-        weights = self._publish(self.progress.update + 2)
-        if self.progress.update == 0:
-            begun = {"trial.score": _mean(trial.start), "trial.gain": 0.0}
+        weights = self._publish(played + 2)
+        if played == 0:
+            start_values = {"trial.score": _mean(trial.start), "trial.gain": 0.0}
             for sink in sinks:
-                sink.log(0, begun)
-            self._watch(0, begun)
+                sink.log(0, start_values)
+            self._watch(0, start_values)
         try:
             while not self._over:
                 began = time.perf_counter()
@@ -213,7 +216,7 @@ class Learner:
                 self.progress = self.progress._replace(update=batch + 1, seconds=spent)
                 values["minutes"] = spent / 60
                 if self._over or (batch + 1) % settings.trial_every == 0:
-                    values |= self._tried(trial, weights)
+                    values |= self._compare(trial, weights)
                 for sink in sinks:  # before the checkpoint, so that a kill here loses no line
                     sink.log(batch + 1, values)
                 if self._over or (batch + 1) % settings.machine.save_every == 0:
@@ -233,30 +236,31 @@ class Learner:
         spent = self.progress.seconds >= 60 * self.settings.minutes
         return spent or self.progress.update >= self.settings.batches
 
-    def _tried(self, trial: Trial, weights: Weights) -> dict[str, float]:
+    def _compare(self, trial: Trial, weights: Weights) -> dict[str, float]:
         """Compare with the start, and save the weights if they are the best so far."""
-        found = trial.compare(weights)
-        if -found.gain.mean < self.progress.best_loss:
+        comparison = trial.compare(weights)
+        gain = comparison.gain
+        if -gain.mean < self.progress.best_loss:
             self.progress = self.progress._replace(
-                best_update=self.progress.update, best_loss=-found.gain.mean
+                best_update=self.progress.update, best_loss=-gain.mean
             )
             if self.processes.main:
                 checkpoint.save_best(self.out, self._trained, None)
         return {
-            "trial.gain": found.gain.mean, "trial.low": found.gain.low,
-            "trial.high": found.gain.high, "trial.executable": found.executable,
-            **{f"trial {name}": mean for name, mean in found.means.items()},
+            "trial.gain": gain.mean, "trial.low": gain.low, "trial.high": gain.high,
+            "trial.executable": comparison.executable,
+            **{f"trial {name}": mean for name, mean in comparison.means.items()},
         }  # fmt: skip
 
     def _batch(self, players: Rollouts, weights: Weights, number: int) -> dict[str, float]:
-        """Sample a batch and learn from it."""
+        """Sample a batch and learn from it; return its metrics."""
         settings, began = self.settings, time.perf_counter()
         ahead = self._next is not None
-        cases, wait = self._next or self._ask(players, weights, number)
+        cases, wait = self._next or self._begin(players, weights, number)
         outcomes, self._next = wait(), None
         # A resumed run has no weights older than the checkpoint's, so those play the next batch.
         if settings.ahead and (number + 1) % settings.machine.save_every:
-            self._next = self._ask(players, weights, number + 1)
+            self._next = self._begin(players, weights, number + 1)
         rewards = np.array([reward(settings, outcome.scores) for outcome in outcomes])
         decisions = stack([outcome.decisions for outcome in outcomes])
         batch = Batch(
@@ -264,20 +268,22 @@ class Learner:
             [o.progress for o in outcomes],
         )  # fmt: skip
         sampled = time.perf_counter()
-        self._alive(batch)
+        self._require_credit(batch)
         advantage = advantages(batch, settings.credit, settings.charge)
         if settings.shuffled:
             advantage = generator(self.seed, "shuffled", number).permutation(advantage)
         values = self._learn(decisions, advantage, number)
         ended = time.perf_counter()
+        # A batch sampled ahead was played while the previous one was learned from.
+        playing = (ended if ahead else sampled) - began
         return {
             "reward": float(rewards.mean()), **_by_task(cases, rewards), "dead": batch.dead,
             "executable": float(decisions.legal.mean()), "decisions": float(len(decisions)),
-            "decisions_per_second": len(decisions) / ((ended if ahead else sampled) - began),
+            "decisions_per_second": len(decisions) / playing,
             "seconds.sampling": sampled - began, "seconds.learning": ended - sampled, **values,
         }  # fmt: skip
 
-    def _ask(self, players: Rollouts, weights: Weights, number: int) -> _PendingBatch:
+    def _begin(self, players: Rollouts, weights: Weights, number: int) -> _PendingBatch:
         """Start sampling a batch."""
         settings = self.settings
         cases = training_cases(settings, self.seed, number)
@@ -285,11 +291,11 @@ class Learner:
         jobs = jobs_of(cases, settings.replays, self.seed, number, trunk=trunk)
         return _PendingBatch(cases, players.begin(weights, jobs))
 
-    def _alive(self, batch: Batch) -> None:
+    def _require_credit(self, batch: Batch) -> None:
         """Raise TrainError if no decision got credit for PATIENCE batches."""
         credited = advantages(batch, self.settings.credit, charge=0.0).any()
-        self._dead_run = 0 if credited else self._dead_run + 1
-        if self._dead_run >= PATIENCE:
+        self._dead_batches = 0 if credited else self._dead_batches + 1
+        if self._dead_batches >= PATIENCE:
             raise TrainError(
                 f"every episode of {PATIENCE} batches came out at {batch.rewards.mean():.3g}: "
                 "nothing can be learned; choose a reward that varies, smaller swarms or a "
@@ -302,62 +308,63 @@ class Learner:
         """Run the updates of a batch, each on its share of the decisions that got credit."""
         draws = generator(self.seed, "updates", number)
         order, advantage = sample_decisions(advantage, self.settings.trained, draws)
-        sums: dict[str, float] = {}
+        updates = self.settings.updates
+        norm = 0.0
+        own_sums: dict[str, float] = {}  # of this process's choices: loss terms, and their number
         self.student.model.train()
-        for place, part in enumerate(np.array_split(order, self.settings.updates)):
-            if len(part):
-                update = number * self.settings.updates + place
-                self._update(decisions.take(part), advantage[part], update, sums)
-        count = max(1.0, sums.pop("trained", 0.0))
-        norm = sums.pop("norm", 0.0) / self.settings.updates
-        sums = self.processes.add(sums)
+        for place, chosen in enumerate(np.array_split(order, updates)):
+            if len(chosen):
+                update = number * updates + place
+                norm += self._update(decisions.take(chosen), advantage[chosen], update, own_sums)
+        sums = self.processes.add(own_sums)
         choices = max(1.0, sums.pop("choices", 0.0))
         return {
-            "gradient": norm, "trained": count,
+            "gradient": norm / updates, "trained": float(max(1, len(order))),
             **{f"choice.{name}": value / choices for name, value in sums.items()},
         }  # fmt: skip
 
     def _update(
-        self, found: Decisions, advantage: NDArray[np.float64], update: int, sums: dict[str, float]
-    ) -> None:
-        """Run one update on this process's share of the decisions."""
-        settings, count = self.settings, len(found)
+        self, decisions: Decisions, advantage: NDArray[np.float64], update: int,
+        sums: dict[str, float],
+    ) -> float:  # fmt: skip
+        """Run one update on this process's share of the decisions; return the gradient norm."""
+        settings, count = self.settings, len(decisions)
         self._optimizer.set_rates(update, 0.0)
         self._optimizer.clear()
         # Put prompts of one task side by side, so that their common prefix is computed once.
-        by_tokens = sorted_by_tokens(
-            found.ids, np.cumsum(found.lengths) - found.lengths, found.prompts
-        )
-        mine = np.array_split(by_tokens, self.processes.count)[self.processes.rank]
-        found, advantage = found.take(mine), advantage[mine]
-        for part in groups(found.lengths, settings.machine.tokens_per_pass):
-            self._pass(found.take(part), advantage[part], count, sums)
+        starts = np.cumsum(decisions.lengths) - decisions.lengths
+        by_tokens = sorted_by_tokens(decisions.ids, starts, decisions.prompts)
+        own = np.array_split(by_tokens, self.processes.count)[self.processes.rank]
+        decisions, advantage = decisions.take(own), advantage[own]
+        for rows in groups(decisions.lengths, settings.machine.tokens_per_pass):
+            self._pass(decisions.take(rows), advantage[rows], count, sums)
         if self._rehearsal is not None and settings.rehearsed:
-            others = max(1, round(count * settings.rehearsed / (1 - settings.rehearsed)))
-            rows = imitation.draw_rows(self._rehearsal, others, self.seed, update)
-            self._imitate(rows, settings.rehearsed / others)  # a record weighs like a decision
+            rehearsed = max(1, round(count * settings.rehearsed / (1 - settings.rehearsed)))
+            records = imitation.draw_rows(self._rehearsal, rehearsed, self.seed, update)
+            # A record weighs like a decision.
+            self._imitate(records, settings.rehearsed / rehearsed)
         norms = self._optimizer.step(self.processes)
         norm = float(norms["gradient.backbone"])
         if not np.isfinite(norm):
             raise TrainError("the loss is not finite; lower the rate of the recipe")
-        sums["norm"] = sums.get("norm", 0.0) + norm
-        sums["trained"] = sums.get("trained", 0.0) + count
+        return norm
 
     def _pass(
-        self, found: Decisions, advantage: NDArray[np.float64], count: int, sums: dict[str, float]
-    ) -> None:
-        """Accumulate the gradient of one pass of an update."""
+        self, decisions: Decisions, advantage: NDArray[np.float64], count: int,
+        sums: dict[str, float],
+    ) -> None:  # fmt: skip
+        """Accumulate the gradient of one pass of an update of `count` decisions; add to `sums`."""
         settings, device = self.settings, self.student.device
-        ragged = lay_out(found.ids, found.lengths, found.prompts, device=device)
-        shown = lay_out_choices(found, advantage, device)
+        ragged = lay_out(decisions.ids, decisions.lengths, decisions.prompts, device=device)
+        choices = lay_out_choices(decisions, advantage, device)
         start = None
         if self._reference is not None:
             with torch.no_grad(), self._reference.arithmetic():
                 logits = _logits(self._reference, ragged)
-                start = log_policy(logits, shown, settings.temperature)
+                start = log_policy(logits, choices, settings.temperature)
         with self.student.arithmetic():
             terms = policy_terms(
-                _logits(self.student, ragged), ragged.targets, shown, start,
+                _logits(self.student, ragged), ragged.targets, choices, start,
                 temperature=settings.temperature, clip=settings.clip, most=settings.entropy_most,
             )  # fmt: skip
         loss = (
@@ -365,63 +372,63 @@ class Learner:
             + settings.legality * terms.legality
         )  # fmt: skip
         torch.autograd.backward(loss / count)
-        read = torch.stack([term.detach().float() for term in terms]).tolist()
-        for name, value in zip(terms._fields, read, strict=True):
+        values = torch.stack([term.detach().float() for term in terms]).tolist()
+        for name, value in zip(terms._fields, values, strict=True):
             sums[name] = sums.get(name, 0.0) + value
-        sums["choices"] = sums.get("choices", 0.0) + len(shown.row)
+        sums["choices"] = sums.get("choices", 0.0) + len(choices.row)
 
     def _imitate(self, rows: Rows, weight: float) -> None:
         """Accumulate the gradient of imitating this process's share of the records."""
         rows = rows.take(np.arange(self.processes.rank, len(rows), self.processes.count))
-        for part in groups(rows.inputs, self.settings.machine.tokens_per_pass):
-            some = rows.take(part)
-            ragged = lay_out(some.ids, some.lengths, some.prompts, device=self.student.device)
+        for chosen in groups(rows.inputs, self.settings.machine.tokens_per_pass):
+            part = rows.take(chosen)
+            ragged = lay_out(part.ids, part.lengths, part.prompts, device=self.student.device)
             with self.student.arithmetic():
                 nll = run(self.student.model, ragged).nll.sum()
             torch.autograd.backward(weight * nll)
 
     # After the loop.
 
-    def _finish(self, players: Rollouts, first: Weights, cases: list[Any]) -> Result:
+    def _finish(self, players: Rollouts, start: Weights, cases: list[Case]) -> Result:
         """Compare the selected weights, and the controls, on other cases; export if better."""
         self.processes.wait()  # for the main process, which saves the selected weights
         if self.progress.best_update > 0:
             checkpoint.restore_best(self._trained, self.out)
         selected = self._publish(self.progress.update + 4)
-        trial = Trial(players, cases, first)
-        found = trial.compare(selected)
+        trial = Trial(players, cases, start)
+        comparison = trial.compare(selected)
         summary: dict[str, Any] = {
             "settings": self.settings.model_dump(mode="json"), "seed": self.seed,
             "origin": {"teacher": self.start.teacher, "backbone": self.start.origin},
             "batches": self.progress.update, "selected batch": self.progress.best_update,
             "minutes": round(self.progress.seconds / 60, 2), "start": means(trial.start),
-            "law": plain(found),
+            "law": plain(comparison),
             "sampled": plain(trial.compare_sampled(selected)),
             "controls": {name: plain(trial.compare(selected, name)) for name in CONTROLS},
         }  # fmt: skip
         if self.settings.fidelity:
             summary["fidelity"] = fidelity.measure(players, selected, self.settings, self.seed)
         if self.settings.rehearse:
-            kept = Trial(players, kept_cases(self.settings), first)
+            kept = Trial(players, kept_cases(self.settings), start)
             summary["kept"] = {"start": means(kept.start), "law": plain(kept.compare(selected))}
-        better = found.gain.above_zero
+        better = comparison.gain.above_zero
         if self.processes.main:
             if better:
-                self._export(found, summary)
+                self._export(comparison, summary)
             write_json(self.out / "learn.json", summary)  # last: this file marks a finished run
             shutil.rmtree(self.out / "weights", ignore_errors=True)
         self.processes.wait()
-        return Result(self.out / LAW if better else None, found, summary)
+        return Result(self.out / LAW if better else None, comparison, summary)
 
-    def _export(self, found: Comparison, summary: Mapping[str, Any]) -> None:
-        gain = found.gain
+    def _export(self, comparison: Comparison, summary: Mapping[str, Any]) -> None:
+        gain = comparison.gain
         card = {
             "teacher": self.start.teacher, "learned from": "outcomes",
             **{name: json.dumps(getattr(self.settings, name)) for name in KINDS},
             "minutes of learning": summary["minutes"], "training seed": self.seed,
             "gain over the start, development cases":
                 f"{gain.mean:.3f} [{gain.low:.3f}, {gain.high:.3f}], {gain.units} cases",
-            "executable as decoded": f"{found.executable:.4f}",
+            "executable as decoded": f"{comparison.executable:.4f}",
         }  # fmt: skip
         export(self.student, self.out / LAW, card, training="outcomes")
 
@@ -441,13 +448,13 @@ def _mean(ended: Sequence[TrialEpisode]) -> float:
 def _by_task(cases: Sequence[Case], rewards: NDArray[np.float64]) -> dict[str, float]:
     """Return the mean reward per task and size of a batch."""
     table: dict[str, list[float]] = {}
-    for case, some in zip(cases, rewards.reshape(len(cases), -1), strict=True):
-        table.setdefault(f"reward {stratum(case)}", []).append(float(some.mean()))
+    for case, of_case in zip(cases, rewards.reshape(len(cases), -1), strict=True):
+        table.setdefault(f"reward {stratum(case)}", []).append(float(of_case.mean()))
     return {name: float(np.mean(values)) for name, values in table.items()}
 
 
 def _logits(student: Student, ragged: Ragged) -> torch.Tensor:
     """Return the logits of all predicted tokens of a pass."""
     states = final_states(student.model, ragged)
-    found: torch.Tensor = output_of(student.model)(states.index_select(0, ragged.where))
-    return found
+    logits: torch.Tensor = output_of(student.model)(states.index_select(0, ragged.where))
+    return logits

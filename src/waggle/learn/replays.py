@@ -24,7 +24,9 @@ from waggle.runtime.replay import view_of
 from waggle.runtime.sync import Engine, Episode, play_together
 
 Known: TypeAlias = Mapping[int, tuple[bytes, tuple[Decode, ...]]]
-"""By the draw of an update: its view and the decodes that the law returned."""
+"""By the entropy of an update: its view and the decodes that the law returned."""
+_PROJECT_FIRST = Decode("")
+"""A second decode that cannot be parsed, so that admission projects the first one."""
 
 
 class _Probe(NamedTuple):
@@ -36,15 +38,27 @@ class _Probe(NamedTuple):
     """None if the law sampled the same decision."""
 
 
+class _Original(NamedTuple):
+    """An episode to replay."""
+
+    number: int
+    """Index in the batch."""
+    job: Job
+    reward: float
+    known: Known
+
+
 class ChangedReplay(Engine):
     """An episode that repeats another one except for one decision."""
 
-    known: Known
-    probe: _Probe
-    luck: int
-    branch: bool
-    legal = True
-    """Whether the replacement was executable as decoded."""
+    def __init__(self, original: _Original, probe: _Probe, law: Sampler, *, branch: bool) -> None:
+        """Open the world of the original; with `branch`, changed views are decided again."""
+        case = original.job.case
+        world = plugins.get_substrate(case.substrate).open(case)
+        super().__init__(world, law, case, order=law.order)
+        self.original, self.probe, self.branch = original, probe, branch
+        self.legal = True
+        """Whether the replacement was executable as decoded."""
 
     def episode(self) -> Episode:
         """Play as a generator that yields the requests to be decided again."""
@@ -54,7 +68,8 @@ class ChangedReplay(Engine):
             while True:
                 answers = [self._answer(request) for request in requests]
                 new = [r for r, a in zip(requests, answers, strict=True) if a is None]
-                decided = iter((yield [lucky(r, self.luck) for r in new]) if new else ())
+                luck = self.original.job.luck
+                decided = iter((yield [lucky(r, luck) for r in new]) if new else ())
                 requests = inner.send([next(decided) if a is None else a for a in answers])
         except StopIteration as end:
             footer: Footer = end.value
@@ -65,20 +80,21 @@ class ChangedReplay(Engine):
         if request.entropy == self.probe.entropy:
             assert self.probe.other is not None
             self.legal = not request.feedback
-            return self.probe.other.decode if self.legal else Decode("")
-        if request.entropy not in self.known:  # the original had ended by then
+            return self.probe.other.decode if self.legal else _PROJECT_FIRST
+        if request.entropy not in self.original.known:  # the original had ended by then
             return None
-        seen, decodes = self.known[request.entropy]
-        if self.branch and not _same(self, request, seen):
+        recorded_view, decodes = self.original.known[request.entropy]
+        if self.branch and self._view_in_record(request) != recorded_view:
             return None
         if not request.feedback:
             return decodes[0]
-        return decodes[1] if len(decodes) > 1 else Decode("")  # it does not fit: it is projected
+        # In another view, a recorded decode may not be executable although it was in the original.
+        return decodes[1] if len(decodes) > 1 else _PROJECT_FIRST
 
-
-def _same(engine: Engine, request: Request, seen: bytes) -> bool:
-    head = len(contract_head(engine.world.contract))
-    return b"{" + encode_view(request.view)[head:] == seen
+    def _view_in_record(self, request: Request) -> bytes:
+        """Return the view as a record keeps it: without its contract (see `view_of`)."""
+        head = len(contract_head(self.world.contract))
+        return b"{" + encode_view(request.view)[head:]
 
 
 class Counterfactual(NamedTuple):
@@ -104,31 +120,31 @@ class Replays:
         self, episodes: Sequence[tuple[Job, EpisodeRecord]], samples: Mapping[int, Sample]
     ) -> list[list[Counterfactual]]:
         """Replace some decisions of every episode by alternatives; all replays share batches."""
-        found: list[list[Counterfactual]] = [[] for _ in episodes]
-        changed: dict[int, tuple[ChangedReplay, int, float]] = {}
-        law = Sampler(self._law)
+        counterfactuals: list[list[Counterfactual]] = [[] for _ in episodes]
+        law, branch = Sampler(self._law), self._settings.credit == "branch"
 
         def engines() -> Iterator[ChangedReplay]:
             for number, (job, record) in enumerate(episodes):
                 ended = reward(self._settings, record.footer.scores)
-                known, probes = self._probes(job, record, samples)
-                for probe in probes:
+                original = _Original(number, job, ended, _known(record))
+                for probe in self._probes(job, record, samples):
                     if probe.other is None:
-                        found[number].append(Counterfactual(probe.place, 0.0, None))
-                        continue
-                    engine = self._open(job, law, known, probe)
-                    changed[id(engine)] = engine, number, ended
-                    yield engine
+                        counterfactuals[number].append(Counterfactual(probe.place, 0.0, None))
+                    else:
+                        yield ChangedReplay(original, probe, law, branch=branch)
 
         for engine, footer in play_together(engines(), law, WIDTH):
-            again, number, ended = changed.pop(id(engine))
-            lost, probe = ended - reward(self._settings, footer.scores), again.probe
-            found[number].append(Counterfactual(probe.place, lost, probe.other, again.legal))
-        return found
+            assert isinstance(engine, ChangedReplay)
+            original, probe = engine.original, engine.probe
+            lost = original.reward - reward(self._settings, footer.scores)
+            counterfactuals[original.number].append(
+                Counterfactual(probe.place, lost, probe.other, engine.legal)
+            )
+        return counterfactuals
 
     def _probes(
         self, job: Job, record: EpisodeRecord, samples: Mapping[int, Sample]
-    ) -> tuple[Known, list[_Probe]]:
+    ) -> list[_Probe]:
         """Draw decisions of an episode and sample an alternative for each of them."""
         updates = [update for entry in record.rounds for update in entry.updates]
         drawn = generator(job.luck, "probes").permutation(len(updates))[: self._settings.probes]
@@ -143,12 +159,12 @@ class Replays:
             before = samples[mix(updates[k].entropy, job.luck)].decode.output
             same = other.decode.output == before
             probes.append(_Probe(k, updates[k].entropy, None if same else other))
-        known = {u.entropy: (bytes(u.view), tuple(Decode(raw) for raw in u.raw)) for u in updates}
-        return known, probes
+        return probes
 
-    def _open(self, job: Job, law: Sampler, known: Known, probe: _Probe) -> ChangedReplay:
-        world = plugins.get_substrate(job.case.substrate).open(job.case)
-        engine = ChangedReplay(world, law, job.case, order=self._law.order)
-        engine.known, engine.probe, engine.luck = known, probe, job.luck
-        engine.branch = self._settings.credit == "branch"
-        return engine
+
+def _known(record: EpisodeRecord) -> Known:
+    return {
+        update.entropy: (bytes(update.view), tuple(Decode(raw) for raw in update.raw))
+        for entry in record.rounds
+        for update in entry.updates
+    }

@@ -67,6 +67,16 @@ class Weights(NamedTuple):
     path: Path
 
 
+class _PlayedEpisode(NamedTuple):
+    """A sampled episode; record and rewards are complete when it has ended."""
+
+    job: Job
+    world: World
+    memory: Memory
+    node_rewards: list[NDArray[np.float64]]
+    """After each round, the current reward of each node; empty unless the credit needs it."""
+
+
 class Player:
     """Plays episodes in one process."""
 
@@ -91,50 +101,50 @@ class Player:
         self._take(weights)
         self._law.mode, self._law.temperature = self._settings.mode, self._settings.temperature
         sampler = Sampler(self._law)
-        opened: dict[int, tuple[int, Memory]] = {}
-        standing: list[list[NDArray[np.float64]]] = [[] for _ in jobs]
-        ended: dict[int, tuple[World, EpisodeRecord]] = {}
-
-        def engines() -> Iterator[SampledEpisode]:
-            for place, job in enumerate(jobs):
-                memory = Memory()
-                watch = None
-                if self._settings.credit == "progress":
-                    watch = partial(self._note, standing[place])
-                engine = open_sampled(job, sampler, memory, watch=watch)
-                opened[id(engine)] = place, memory
-                yield engine
-
-        for engine, _ in play_together(engines(), sampler, WIDTH):
-            place, memory = opened.pop(id(engine))
-            ended[place] = engine.world, memory.record()
-        counterfactuals: list[list[Counterfactual]] = [[] for _ in jobs]
-        played = [(job, ended[place][1]) for place, job in enumerate(jobs)]
+        played = self._play(jobs, sampler)
+        records = [(episode.job, episode.memory.record()) for episode in played]
+        tried: list[list[Counterfactual]] = [[] for _ in jobs]
         if self._settings.credit in ("frozen", "branch"):
-            counterfactuals = Replays(self._law, self._settings).counterfactuals(
-                played, sampler.samples
-            )
-        found = [
-            self._outcome(
-                job, *ended[place], sampler.samples, counterfactuals[place], standing[place]
-            )
-            for place, job in enumerate(jobs)
+            replays = Replays(self._law, self._settings)
+            tried = replays.counterfactuals(records, sampler.samples)
+        outcomes = [
+            self._outcome(episode, record, sampler.samples, counterfactuals)
+            for episode, (_, record), counterfactuals in zip(played, records, tried, strict=True)
         ]
         if not branches:
-            return found
-        asked = self._settings.model_copy(update={"credit": "branch", "probes": branches})
-        advantage = Replays(self._law, asked, "branch").counterfactuals(played, sampler.samples)
+            return outcomes
+        settings = self._settings.model_copy(update={"credit": "branch", "probes": branches})
+        replays = Replays(self._law, settings, "branch")
+        tried = replays.counterfactuals(records, sampler.samples)
         return [
-            one._replace(branched=_spread(some, len(one.decisions)))
-            for one, some in zip(found, advantage, strict=True)
+            outcome._replace(branched=_by_decision(counterfactuals, len(outcome.decisions)))
+            for outcome, counterfactuals in zip(outcomes, tried, strict=True)
         ]
 
+    def _play(self, jobs: Sequence[Job], sampler: Sampler) -> list[_PlayedEpisode]:
+        """Play the episodes together; return them in the order of the jobs."""
+        episodes: list[_PlayedEpisode] = []
+
+        def engines() -> Iterator[SampledEpisode]:
+            for job in jobs:
+                memory, watch = Memory(), None
+                node_rewards: list[NDArray[np.float64]] = []
+                if self._settings.credit == "progress":
+                    watch = partial(self._append_rewards, node_rewards)
+                engine = open_sampled(job, sampler, memory, watch=watch)
+                episodes.append(_PlayedEpisode(job, engine.world, memory, node_rewards))
+                yield engine
+
+        for _ in play_together(engines(), sampler, WIDTH):
+            pass
+        return episodes
+
     def _outcome(
-        self, job: Job, world: World, record: EpisodeRecord, samples: dict[int, Sample],
-        counterfactuals: Sequence[Counterfactual], standing: Sequence[NDArray[np.float64]],
+        self, episode: _PlayedEpisode, record: EpisodeRecord, samples: Mapping[int, Sample],
+        counterfactuals: Sequence[Counterfactual],
     ) -> Outcome:  # fmt: skip
         """Return the outcome of an episode, with its decisions and the alternatives tried."""
-        decided = list(self._decided(job, record, samples))
+        decided = list(self._decided(episode.job, record, samples))
         advantage = [float("nan")] * len(decided)
         for one in counterfactuals:
             advantage[one.place] = one.advantage
@@ -142,23 +152,30 @@ class Player:
                 before = decided[one.place]
                 decided.append(self._of_sample(one.other, before.node, before.round, one.legal))
                 advantage.append(-one.advantage)
-        progress = None
-        if standing:
-            progress = discounted(np.stack(standing), self._settings.discount)
-            if self._settings.gained:
-                progress[1:] -= np.stack(standing)[:-1]
-            progress[: job.fork(world.rounds)] = np.nan
+        progress = self._progress(episode) if episode.node_rewards else None
+        local_rewards = shares(episode.world)
         return Outcome(
-            record.footer.scores, shares(world), pack(decided, advantage), progress=progress
+            record.footer.scores, local_rewards, pack(decided, advantage), progress=progress
         )
 
-    def _note(self, standing: list[NDArray[np.float64]], _entry: RoundRecord, world: World) -> None:
-        """Append each node's current reward after a round."""
+    def _progress(self, episode: _PlayedEpisode) -> NDArray[np.float64]:
+        """Return the discounted rewards from each round on, as in `Outcome.progress`."""
+        rewards = np.stack(episode.node_rewards)
+        progress = discounted(rewards, self._settings.discount)
+        if self._settings.gained:
+            progress[1:] -= rewards[:-1]
+        progress[: episode.job.fork(episode.world.rounds)] = np.nan
+        return progress
+
+    def _append_rewards(
+        self, node_rewards: list[NDArray[np.float64]], _entry: RoundRecord, world: World
+    ) -> None:
+        """Append the current reward of each node after a round."""
         rewards = shares(world, "standing", own=0.5)
         rewards = shares(world, own=0.5) if rewards is None else rewards
         if rewards is None:
             rewards = np.full(world.n, reward(self._settings, world.score()))
-        standing.append(rewards)
+        node_rewards.append(rewards)
 
     def _decided(
         self, job: Job, record: EpisodeRecord, samples: Mapping[int, Sample]
@@ -235,14 +252,14 @@ class Player:
 
 def _ended(engines: Sequence[Engine], law: Any) -> list[TrialEpisode]:
     """Play episodes together; return results in the same order."""
-    found = {
-        id(engine): TrialEpisode(engine.case, footer.scores, footer.counters)
-        for engine, footer in play_together(engines, law, WIDTH)
-    }
-    return [found[id(engine)] for engine in engines]
+    footers = dict(play_together(engines, law, WIDTH))
+    return [
+        TrialEpisode(engine.case, footers[engine].scores, footers[engine].counters)
+        for engine in engines
+    ]
 
 
-def _spread(counterfactuals: Sequence[Counterfactual], count: int) -> NDArray[np.float64]:
+def _by_decision(counterfactuals: Sequence[Counterfactual], count: int) -> NDArray[np.float64]:
     """Return the advantages of `count` decisions; NaN where no alternative was tried."""
     advantage = np.full(count, np.nan)
     for one in counterfactuals:
@@ -252,11 +269,11 @@ def _spread(counterfactuals: Sequence[Counterfactual], count: int) -> NDArray[np
 
 def discounted(values: NDArray[np.float64], discount: float) -> NDArray[np.float64]:
     """Return for every round the discounted mean of the values from that round on."""
-    found, weight = values.astype(np.float64), 1.0
-    for k in range(len(found) - 2, -1, -1):
-        found[k] = (values[k] + discount * weight * found[k + 1]) / (1 + discount * weight)
+    means, weight = values.astype(np.float64), 1.0
+    for k in range(len(means) - 2, -1, -1):
+        means[k] = (values[k] + discount * weight * means[k + 1]) / (1 + discount * weight)
         weight = 1 + discount * weight
-    return found
+    return means
 
 
 def shares(world: World, hook: str = "share", own: float = 0.0) -> NDArray[np.float64] | None:
@@ -295,12 +312,12 @@ class Rollouts:
         size = self._block
         blocks = [list(jobs[k : k + size]) for k in range(0, len(jobs), size)]
         parts = _cut(blocks, 2 * self._parts if self._parts > 1 else 1)
-        asked = [(weights, list(chain.from_iterable(part)), branches) for part in parts]
-        found = self._run(_sample, asked)
+        jobs_by_part = [list(chain.from_iterable(part)) for part in parts]
+        results = self._run(_sample, [(weights, part, branches) for part in jobs_by_part])
 
         def outcomes() -> list[Outcome]:
-            some = [[part[k : k + size] for k in range(0, len(part), size)] for part in found]
-            return [outcome for block in _joined(blocks, parts, some) for outcome in block]
+            played = [[part[k : k + size] for k in range(0, len(part), size)] for part in results]
+            return [outcome for block in _joined(blocks, parts, played) for outcome in block]
 
         return outcomes
 
@@ -309,20 +326,20 @@ class Rollouts:
     ) -> list[TrialEpisode]:
         """Play cases with the most likely decisions; results come in the order of the cases."""
         parts = _cut(cases, self._parts)
-        found = self._run(_greedy, [(weights, part, control) for part in parts])
-        return _joined(cases, parts, list(found))
+        results = self._run(_greedy, [(weights, part, control) for part in parts])
+        return _joined(cases, parts, list(results))
 
     def sampled(self, weights: Weights | None, cases: Sequence[Case]) -> list[TrialEpisode]:
         """Play cases sampled as in training; results come in the order of the cases."""
         parts = _cut(cases, self._parts)
-        found = self._run(_sampled, [(weights, part) for part in parts])
-        return _joined(cases, parts, list(found))
+        results = self._run(_sampled, [(weights, part) for part in parts])
+        return _joined(cases, parts, list(results))
 
     def records(self, weights: Weights | None, groups: Sequence[Sequence[Case]]) -> list[Rows]:
         """Return the law's most likely decisions in groups of cases, as records to imitate."""
         # Whole episodes of a hundred rounds take longest, so each is a separate job.
-        found = self._run(_records, [(weights, [case]) for cases in groups for case in cases])
-        return [stack([next(found) for _ in cases]) for cases in groups]
+        results = self._run(_records, [(weights, [case]) for cases in groups for case in cases])
+        return [stack([next(results) for _ in cases]) for cases in groups]
 
 
 def _cut(items: Sequence[Any], parts: int) -> list[list[Any]]:
@@ -330,11 +347,11 @@ def _cut(items: Sequence[Any], parts: int) -> list[list[Any]]:
     return [list(items[k::parts]) for k in range(min(parts, len(items)))]
 
 
-def _joined(items: Sequence[Any], parts: Sequence[Any], found: list[Any]) -> list[Any]:
+def _joined(items: Sequence[Any], parts: Sequence[Any], results: list[Any]) -> list[Any]:
     """Undo `_cut`: return the results in the order of the items."""
     joined = [None] * len(items)
-    for k, some in enumerate(found):
-        joined[k :: len(parts)] = some
+    for k, of_part in enumerate(results):
+        joined[k :: len(parts)] = of_part
     return joined
 
 

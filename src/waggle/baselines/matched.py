@@ -5,9 +5,11 @@ and differ in how they organise: NoComm not at all; NativeMsg by transient nativ
 persistent field, quorum or commitment; FixedSwarm by one fixed rule over finite-lifetime signals.
 If the task spreads data over ports (Silo), both communicating controls send one frame in every
 round, on the port that the expert's port rule ranks first (`laws.exchange`), and answer as early as
-the expert; on AgentsNet they answer by the fixed rules of `graph_answers`. Invariant: a
-deterministic function of the view, with ties broken by lot; on Silo, where a frame is sent in
-any case, the first listed of completely tied ports is used.
+the expert; on AgentsNet they answer by the fixed rules of `graph_answers`.
+A write takes four steps: `_message` or `_signal` chooses its content, `_hedge` lowers its support,
+`_address` puts it on channels, and `_decide` drops it if the node waits.
+Invariant: a deterministic function of the view, with ties broken by lot; on Silo, where a frame is
+sent in any case, the first listed of completely tied ports is used.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from waggle.core.relations import refuted
 from waggle.core.schema import (
     BROADCAST,
     MAX_BIN,
+    WAIT,
     Commitment,
     Contract,
     Decision,
@@ -39,6 +42,9 @@ from waggle.runtime.switches import Switches
 
 GLOBAL = ("agentsnet/consensus", "agentsnet/leader_election")
 """Graph tasks whose answer depends on the whole graph; the smallest priority is relayed there."""
+
+_MATCHING = "agentsnet/matching"
+"""The graph task whose writes name a partner, who may still change."""
 
 _PROVISIONAL = 3
 """The coverage from which FixedSwarm holds its own partial proposal."""
@@ -86,16 +92,17 @@ class FixedSwarm:
 def native_message(view: View) -> Decision:
     """Send the strongest private evidence for one round; act on what was just received."""
     evidence = _own_evidence(view)
-    deposits = () if evidence is None else _to_contacts(view, _transient(moves.fresh(evidence, "")))
-    decision = _answering(view, deposits, None)
-    return moves.follow(view, decision, places.goal(view))
+    write = None if evidence is None else _hedge(view, moves.fresh(evidence, ""))
+    deposits = () if write is None else _address(view, _make_transient(write))
+    return moves.follow(view, _decide(view, deposits, None), places.goal(view))
 
 
 def message_on(view: View, channel: str | None) -> Decision:
     """Act as `native_message` does, but send only on the given channel, or not at all."""
-    write = None if channel is None else _message(view)
-    deposits = () if write is None else (msgspec.structs.replace(write, channel=channel or ""),)
-    decision = moves.follow(view, _answering(view, deposits, None), places.goal(view))
+    deposits: tuple[Trace, ...] = ()
+    if channel is not None and (write := _message(view)) is not None:
+        deposits = (msgspec.structs.replace(write, channel=channel),)
+    decision = moves.follow(view, _decide(view, deposits, None), places.goal(view))
     if _on_graph(view.contract) and not any("heard" in p.facts for p in view.private.channels):
         # A node that has received nothing has nothing to react to.
         return msgspec.structs.replace(decision, task_action=view.proposal.action)
@@ -112,11 +119,11 @@ def _message(view: View) -> Trace | None:
     if smallest is not None:
         return moves.relay(smallest, "")
     evidence = _own_evidence(view)
-    if evidence is None:
-        trace = moves.best_trace(view, moves.relayable(view))
-        return None if trace is None else moves.relay(trace, "")
-    write = moves.fresh(evidence, "")
-    return _transient(write) if _spreads_data(view.contract) else _hedged(view, write)
+    if evidence is not None:
+        write = _hedge(view, moves.fresh(evidence, ""))
+        return _make_transient(write) if _spreads_data(view.contract) else write
+    trace = moves.best_trace(view, moves.relayable(view))
+    return None if trace is None else moves.relay(trace, "")
 
 
 def fixed_rule(view: View) -> Decision:
@@ -125,11 +132,13 @@ def fixed_rule(view: View) -> Decision:
         return countdown.decide(view)
     against = moves.held_contradiction(view)
     if against is not None:
-        challenge = _to_contacts(view, moves.fresh(against, ""), _support(view))
-        return _answering(view, challenge, None)
+        challenge = _hedge(view, moves.fresh(against, ""))
+        return _decide(view, _address(view, challenge, _support(view)), None)
     held = view.commitment
     commit = _quorum(view) if held is None else None
-    decision = _answering(view, _signal(view, commit), commit, held or commit)
+    signal = _signal(view, commit)
+    deposits = () if signal is None else _address(view, _hedge(view, signal), _support(view))
+    decision = _decide(view, deposits, commit, held or commit)
     return moves.follow(view, decision, places.goal(view))
 
 
@@ -157,17 +166,16 @@ def _agreed(view: View) -> list[str]:
     return [claim for claim, channels in full.items() if channels > 1 and claim not in wrong]
 
 
-def _signal(view: View, commit: Commitment | None) -> tuple[Trace, ...]:
-    """Return a support signal for the new commitment, else fresh evidence, else a relay."""
+def _signal(view: View, commit: Commitment | None) -> Trace | None:
+    """Return evidence for the new commitment, else fresh evidence, else a relay."""
     smallest = _smallest(view)
     if smallest is not None:
-        return _to_contacts(view, moves.relay(smallest, ""))
-    support = _support(view)
+        return moves.relay(smallest, "")
     evidence = _own_evidence(view, None if commit is None else commit.claim)
     if evidence is not None and (evidence.novelty > 0 or _spreads_data(view.contract)):
-        return _to_contacts(view, moves.fresh(evidence, ""), support)
+        return moves.fresh(evidence, "")
     trace = moves.best_trace(view, moves.relayable(view))
-    return () if trace is None else _to_contacts(view, moves.relay(trace, ""), support)
+    return None if trace is None else moves.relay(trace, "")
 
 
 def _smallest(view: View) -> Trace | None:
@@ -206,35 +214,45 @@ def _support(view: View) -> dict[str, int]:
     return found
 
 
-def _to_contacts(
+def _hedge(view: View, write: Trace) -> Trace:
+    """Lower the support of a write about a matching partner that is not settled yet."""
+    if view.contract.task == _MATCHING and not graph_answers.settled(view):
+        return msgspec.structs.replace(write, support=min(write.support, 1))
+    return write
+
+
+def _make_transient(write: Trace) -> Trace:
+    """Let a write live for one round only."""
+    return msgspec.structs.replace(write, ttl=1)
+
+
+def _address(
     view: View, write: Trace, inhibition: Mapping[str, int] = _NOTHING
 ) -> tuple[Trace, ...]:
-    """Address a write: as a broadcast if that is allowed, else to the best ports.
+    """Put a write on channels: as a broadcast if that is allowed, else on the best ports.
 
     Args:
         view: what the node sees.
         write: the deposit, without its channel.
         inhibition: support by channel, which lowers the channel's standing.
     """
-    write = _hedged(view, write)
-    if view.contract.broadcast:
-        return (msgspec.structs.replace(write, channel=BROADCAST),)
+    channels = [BROADCAST] if view.contract.broadcast else _best_ports(view, inhibition)
+    return tuple(msgspec.structs.replace(write, channel=channel) for channel in channels)
+
+
+def _best_ports(view: View, inhibition: Mapping[str, int]) -> list[str]:
+    """Return the channels of the best ports, one for each deposit that is allowed.
+
+    Ports of equal rank are left out, as only their names could decide between them. If all ports
+    are tied, nothing is sent, except on Silo, where a frame must go somewhere in every round.
+    """
     ranks = {p.channel: _rank(p, inhibition.get(p.channel, 0)) for p in view.private.channels}
     ranked = sorted(ranks, key=ranks.__getitem__, reverse=True)
-    tied = Counter(ranks.values())
-    # These ports differ from all others in content, so choosing one depends on no name.
-    ports = [channel for channel in ranked if tied[ranks[channel]] == 1]
+    sharing = Counter(ranks.values())
+    ports = [channel for channel in ranked if sharing[ranks[channel]] == 1]
     if not ports and _spreads_data(view.contract):
-        ports = ranked  # the frame of this round must go somewhere
-    chosen = ports[: view.contract.deposits]
-    return tuple(msgspec.structs.replace(write, channel=channel) for channel in chosen)
-
-
-def _hedged(view: View, write: Trace) -> Trace:
-    """Lower the support of a write about a matching partner that is not settled yet."""
-    if view.contract.task == "agentsnet/matching" and not graph_answers.settled(view):
-        return msgspec.structs.replace(write, support=min(write.support, 1))
-    return write
+        ports = ranked
+    return ports[: view.contract.deposits]
 
 
 def _rank(port: Port, inhibition: int) -> moves.Key:
@@ -243,27 +261,21 @@ def _rank(port: Port, inhibition: int) -> moves.Key:
     return (exchange.offer(port) > 0, standing, *moves.port_key(port))
 
 
-def _transient(write: Trace) -> Trace:
-    return msgspec.structs.replace(write, ttl=1)
-
-
-def _answering(
+def _decide(
     view: View,
     deposits: tuple[Trace, ...],
     commit: Commitment | None,
     held: Commitment | None = None,
 ) -> Decision:
-    """Return the private action with the writes; when due, answer, with the held claim if any."""
+    """Return the answer if it is due, else the private action, with the writes and commitment."""
     proposal, answer = view.proposal, view.contract.response
     if answer is not None and proposal.response is not None and exchange.is_due(view):
         borrowed = held is not None and held.claim != proposal.claim
         intent = "FIELD" if borrowed else None
         return Decision(answer, proposal.response, deposits, commit, intent)
-    plain = moves.act(view)
+    action = moves.act(view)
     if _on_graph(view.contract):
-        plain = msgspec.structs.replace(plain, task_action=graph_answers.answer(view))
-    if not deposits and commit is None:
-        return plain
-    if plain == Decision("WAIT", None, (), None):
-        return plain
-    return msgspec.structs.replace(plain, deposits=deposits, commit=commit)
+        action = msgspec.structs.replace(action, task_action=graph_answers.answer(view))
+    if action.task_action == WAIT and action.response is None:
+        return action  # a node that waits can neither send nor commit
+    return msgspec.structs.replace(action, deposits=deposits, commit=commit)

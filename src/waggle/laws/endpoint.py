@@ -69,14 +69,51 @@ class Failure(NamedTuple):
 class _FailedAttempt(Exception):
     """Raised when an attempt fails; `again` states whether a retry may help."""
 
-    def __init__(self, reason: str, *, fix: str, again: bool = False) -> None:
+    def __init__(
+        self, reason: str, fix: str, again: bool = False, wait: float | None = None, text: str = ""
+    ) -> None:
         super().__init__(reason)
-        self.fix = fix
-        self.again = again
-        self.wait: float | None = None
+        self.fix, self.again = fix, again
+        self.wait = wait
         """Seconds that the server asks to wait."""
-        self.said = ""
+        self.text = text
         """The start of the message of a server that rejected the request; otherwise empty."""
+
+
+class _Health:
+    """The failure state of an endpoint since its last renewal.
+
+    The first request leaves the endpoint proven or dead. Later failures only pause it: after too
+    many in a row, one probe per timeout is sent until one is answered.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.proven = False
+        self.dead = ""
+        """Why no further request is sent; empty while the endpoint is usable."""
+        self.failures = 0
+        """Number of consecutive failures."""
+        self._next_probe = 0.0
+        self._warned = False
+
+    def admits(self) -> bool:
+        """Return whether to send a request now; if it is a probe, the next one is put off."""
+        now = time.monotonic()
+        if self.failures < self._limits.patience:
+            return True
+        if now < self._next_probe:
+            return False
+        self._next_probe = now + self._limits.timeout
+        return True
+
+    def fail(self) -> bool:
+        """Count a failure; return whether it is the first one of a proven endpoint."""
+        self.failures += 1
+        self._next_probe = time.monotonic() + self._limits.timeout
+        first = self.proven and not self._warned
+        self._warned |= first
+        return first
 
 
 class Endpoint:
@@ -116,7 +153,7 @@ class Endpoint:
         self._parameters, self._fixed = dict(parameters), frozenset(fixed)
         self._key_env = key_env or wire.key_env
         self._given_up: frozenset[str] = frozenset()
-        """Optional parameters that the server refused."""
+        """Optional parameters that the server refused; a renewal does not reset them."""
         self._sessions: dict[int, _Session] = {}
         self.trouble = ""
         """The reason of the latest failed request; empty if none has failed."""
@@ -125,12 +162,7 @@ class Endpoint:
     def renew(self) -> None:
         """Read the key again and reset the failure state."""
         self._key = _key(self._key_env)
-        self._proven = False
-        self._dead = ""
-        """Why no further request is sent; empty while the endpoint is usable."""
-        self._warned = False
-        self._failures = 0
-        self._resume = 0.0
+        self._health = _Health(self._limits)
 
     def ask(self, questions: Sequence[Question]) -> list[Reply | Failure]:
         """Send several requests concurrently and return their replies or failures, in order.
@@ -148,8 +180,8 @@ class Endpoint:
                 first.setdefault(keys[place] or str(place), place)
         missing = list(first.values())
         if missing:
-            if self._dead:
-                raise EndpointError(self._dead)
+            if self._health.dead:
+                raise EndpointError(self._health.dead)
             process = os.getpid()
             loop = _loop(process)
             answers = asyncio.run_coroutine_threadsafe(
@@ -187,89 +219,84 @@ class Endpoint:
         if session is None:  # connections belong to one process
             session = self._sessions[process] = _Session(self._http, self._limits)
             weakref.finalize(self, session.close, _loop(process))
-        first: list[Reply | Failure] = []
-        if not self._proven:
-            answer = await self._one(questions[0], session)
-            if isinstance(answer, Failure):
-                self._dead = (
-                    f"the endpoint {self._url} did not answer the first question "
-                    f"({answer.reason}); {answer.fix}"
-                )
-                raise EndpointError(self._dead)
-            self._proven, first = True, [answer]
+        first = [] if self._health.proven else [await self._prove(questions[0], session)]
         rest = questions[len(first) :]
         return [*first, *await asyncio.gather(*(self._one(each, session) for each in rest))]
 
+    async def _prove(self, question: Question, session: _Session) -> Reply:
+        """Send the first request; if it fails, the endpoint is dead."""
+        answer = await self._one(question, session)
+        if isinstance(answer, Failure):
+            self._health.dead = (
+                f"the endpoint {self._url} did not answer the first question "
+                f"({answer.reason}); {answer.fix}"
+            )
+            raise EndpointError(self._health.dead)
+        self._health.proven = True
+        return answer
+
     async def _one(self, question: Question, session: _Session) -> Reply | Failure:
+        """Send one request in its turn and report its end; a failure is logged once."""
         async with session.room:
-            if not self._worth_asking():
-                return Failure(f"left alone after {self._failures} failures in a row")
+            if not self._health.admits():
+                return Failure(f"left alone after {self._health.failures} failures in a row")
             await session.turn()
-            last: list[_FailedAttempt] = []
             try:
-                async with asyncio.timeout(self._limits.timeout) as deadline:
-                    stop = deadline.when() or 0.0
-                    reply = await self._attempts(question, session, stop, last)
-            except TimeoutError:
-                before = f" (before: {last[-1]})" if last else ""
-                reason = f"no answer within {self._limits.timeout:g} s{before}"
-                return self._failed(Failure(reason, "raise --law.timeout, or relieve the server"))
-            except _FailedAttempt as refused:
-                return self._failed(Failure(str(refused), refused.fix))
-            self._failures = 0
+                reply = await self._attempts(question, session)
+            except _FailedAttempt as failed:
+                self.trouble = str(failed)
+                if self._health.fail():
+                    _LOG.warning(
+                        "the endpoint %s failed (%s); "
+                        "nodes without an answer keep the private proposal",
+                        self._url, self.trouble,
+                    )  # fmt: skip
+                return Failure(str(failed), failed.fix)
+            self._health.failures = 0
             return reply
 
-    def _worth_asking(self) -> bool:
-        """Return whether to send; after too many failures, one probe per `timeout` is sent."""
-        now = time.monotonic()
-        if self._failures < self._limits.patience:
-            return True
-        if now < self._resume:
-            return False
-        self._resume = now + self._limits.timeout
-        return True
-
-    def _failed(self, failure: Failure) -> Failure:
-        """Count a failure, and log the first one of an endpoint that has answered before."""
-        self._failures += 1
-        self._resume = time.monotonic() + self._limits.timeout
-        self.trouble = failure.reason
-        if self._proven and not self._warned:
-            self._warned = True
-            _LOG.warning(
-                "the endpoint %s failed (%s); nodes without an answer keep the private proposal",
-                self._url, failure.reason,
-            )  # fmt: skip
-        return failure
-
-    async def _attempts(
-        self, question: Question, session: _Session, stop: float, last: list[_FailedAttempt]
-    ) -> Reply:
+    async def _attempts(self, question: Question, session: _Session) -> Reply:
         """Send a request until it is answered, or no retry is useful or allowed."""
-        body, given_up, failures = self._body(question), self._given_up, 0
-        while True:
-            put = adapted(body, self._wire, given_up)
-            try:
-                reply = await self._post(put, session)
-                self._given_up |= given_up
-                return reply
-            except _FailedAttempt as refused:
-                free = {name: value for name, value in put.items() if name not in self._fixed}
-                name = blamed(refused.said, free, self._wire) if refused.said else ""
-                if name and name not in given_up:
-                    given_up |= {name}
-                    continue
-                wait = refused.wait
-                if wait is None:
-                    wait = min(LONGEST_WAIT, FIRST_WAIT * 2**failures)
-                late = asyncio.get_running_loop().time() + wait >= stop
-                if not refused.again or failures >= self._limits.retries or late:
-                    raise
-                last.append(refused)
-                failures += 1
-                if refused.wait is not None:
-                    session.pause(refused.wait)
-                await asyncio.sleep(wait)
+        body, given_up, retries = self._body(question), self._given_up, 0
+        retried: _FailedAttempt | None = None
+        try:
+            async with asyncio.timeout(self._limits.timeout) as deadline:
+                while True:
+                    put = adapted(body, self._wire, given_up)
+                    try:
+                        reply = await self._post(put, session)
+                        self._given_up |= given_up
+                        return reply
+                    except _FailedAttempt as failed:
+                        refused = self._refused_parameter(failed, put)
+                        if refused and refused not in given_up:
+                            given_up |= {refused}
+                            continue  # a request without it is no retry, so it costs no wait
+                        wait = self._wait_before_retry(failed, retries, deadline.when() or 0.0)
+                        if wait is None:
+                            raise
+                        retried, retries = failed, retries + 1
+                    if retried.wait is not None:
+                        session.pause(retried.wait)
+                    await asyncio.sleep(wait)
+        except TimeoutError:
+            before = f" (before: {retried})" if retried else ""
+            raise _FailedAttempt(
+                f"no answer within {self._limits.timeout:g} s{before}",
+                fix="raise --law.timeout, or relieve the server",
+            ) from None
+
+    def _wait_before_retry(self, failed: _FailedAttempt, retries: int, stop: float) -> float | None:
+        """Return how long to wait before a retry; None if it is of no use or not allowed."""
+        backoff = min(LONGEST_WAIT, FIRST_WAIT * 2**retries)
+        wait = backoff if failed.wait is None else failed.wait
+        late = asyncio.get_running_loop().time() + wait >= stop
+        return wait if failed.again and retries < self._limits.retries and not late else None
+
+    def _refused_parameter(self, failed: _FailedAttempt, body: Mapping[str, Any]) -> str:
+        """Return the optional parameter that a rejection blames; empty if there is none."""
+        optional = {name: value for name, value in body.items() if name not in self._fixed}
+        return blamed(failed.text, optional, self._wire) if failed.text else ""
 
     async def _post(self, body: Mapping[str, Any], session: _Session) -> Reply:
         """Make one attempt."""
@@ -311,11 +338,8 @@ class Endpoint:
         reason = f"{status} {name}".strip() + (f": {said}" if said else "")
         reason += "" if wait is None else f" (it asks to wait {wait:g} s)"
         again = status in (408, 409, 425, 429) or status >= 500
-        refused = _FailedAttempt(reason, fix=self._fix(status), again=again)
-        refused.wait = wait
-        if status in (400, 422):
-            refused.said = data[:4096].decode("utf-8", "replace") or "refused"
-        return refused
+        text = (data[:4096].decode("utf-8", "replace") or "refused") if status in (400, 422) else ""
+        return _FailedAttempt(reason, fix=self._fix(status), again=again, wait=wait, text=text)
 
     def _fix(self, status: int) -> str:
         if status in (401, 403):

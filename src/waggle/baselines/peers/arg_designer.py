@@ -26,7 +26,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, TypedDict, get_args
 
 import numpy as np
 
@@ -262,44 +262,89 @@ def _bits(links: Sequence[bool]) -> list[float]:
     return [float(link) for link in links] + [0.0] * (crews.WINDOW - len(links))
 
 
+class _Batch(NamedTuple):
+    """Inputs and targets of teacher forcing, as arrays or tensors by crew, step and candidate.
+
+    A step chooses the role of a member, or the end of the crew, and then the member's links.
+    """
+
+    previous_roles: Any
+    previous_links: Any
+    shares: Any
+    roles: Any
+    role_counts: Any
+    """Whether a role enters the loss; padding does not."""
+    previous_decisions: Any
+    """The decision on the previous candidate."""
+    links: Any
+    link_counts: Any
+
+
+def _arrays(examples: Sequence[Example]) -> _Batch:
+    """Return crews as arrays, padded to the longest and its end."""
+    steps = 1 + max(len(crew.roles) for crew in examples)
+    by_step = (len(examples), steps)
+    by_candidate = (*by_step, crews.WINDOW)
+    batch = _Batch(
+        previous_roles=np.full(by_step, START),
+        previous_links=np.zeros(by_candidate, np.float32),
+        shares=np.zeros((*by_step, 1), np.float32),
+        roles=np.full(by_step, END),
+        role_counts=np.zeros(by_step, bool),
+        previous_decisions=np.full(by_candidate, FIRST),
+        links=np.zeros(by_candidate, np.float32),
+        link_counts=np.zeros(by_candidate, bool),
+    )
+    for row, crew in enumerate(examples):
+        size = len(crew.roles)
+        batch.roles[row, :size] = batch.previous_roles[row, 1 : size + 1] = crew.roles
+        has_end = size < crew.nodes  # a crew of all nodes needs no end token
+        batch.role_counts[row, : size + has_end] = True
+        batch.shares[row, :, 0] = np.arange(steps) / crew.nodes
+        for member, links in enumerate(crew.links):
+            batch.links[row, member] = batch.previous_links[row, member + 1] = _bits(links)
+            batch.link_counts[row, member, : len(links)] = True
+            batch.previous_decisions[row, member, 1 : len(links)] = links[:-1]
+    return batch
+
+
 def loss(weights: Weights, examples: Sequence[Example]) -> Tensor:
     """Return the loss of the generator on the given crews, with teacher forcing."""
     import torch
+    from torch.nn import functional
 
-    longest = 1 + max(len(each.roles) for each in examples)
-    shape = (len(examples), longest)
-    before, chosen = np.full(shape, START), np.full(shape, END)
-    asked = np.zeros(shape, bool)
-    share = np.zeros((*shape, 1), np.float32)
-    earlier = np.zeros((*shape, crews.WINDOW), np.float32)
-    said = np.full((*shape, crews.WINDOW), FIRST)
-    linked = np.zeros((*shape, crews.WINDOW), np.float32)
-    offered = np.zeros((*shape, crews.WINDOW), bool)
-    for row, (_, nodes, own_roles, links) in enumerate(examples):
-        size = len(own_roles)
-        chosen[row, :size] = before[row, 1 : size + 1] = own_roles
-        asked[row, : size + (size < nodes)] = True  # a crew of all nodes needs no end token
-        share[row, :, 0] = np.arange(longest) / nodes
-        for place, own in enumerate(links):
-            linked[row, place] = earlier[row, place + 1] = _bits(own)
-            offered[row, place, : len(own)] = True
-            said[row, place, 1 : len(own)] = own[:-1]
-    to = known(weights, [each.words for each in examples])
-    roles, bits, shares = map(torch.from_numpy, (before, earlier, share))
-    made, _ = advance(weights, to, roles, bits, shares, _blank(len(examples)))
-    logits = role_logits(weights, to, made)
-    logits[:, : crews.MEMBERS, END] = -1e9
-    counted = torch.from_numpy(asked)
-    members = torch.nn.functional.cross_entropy(logits[counted], torch.from_numpy(chosen)[counted])
-    seen = torch.from_numpy(offered)
-    if not offered.any():
-        return ALPHA * members
-    flat = link_logits(weights, made.flatten(0, 1), torch.from_numpy(said).flatten(0, 1))
-    chances = flat.view(linked.shape)[seen]
-    links_loss = torch.nn.functional.binary_cross_entropy_with_logits(
-        chances, torch.from_numpy(linked)[seen]
+    batch = _Batch(*map(torch.from_numpy, _arrays(examples)))
+    to = known(weights, [crew.words for crew in examples])
+    made, _ = advance(
+        weights, to, batch.previous_roles, batch.previous_links, batch.shares, _blank(len(examples))
     )
-    return ALPHA * members + (1 - ALPHA) * links_loss
+    choices = role_logits(weights, to, made)
+    choices[:, : crews.MEMBERS, END] = -1e9
+    role_loss = functional.cross_entropy(choices[batch.role_counts], batch.roles[batch.role_counts])
+    if not batch.link_counts.any():
+        return ALPHA * role_loss
+    decisions = batch.previous_decisions.flatten(0, 1)
+    chances = link_logits(weights, made.flatten(0, 1), decisions).view(batch.links.shape)
+    link_loss = functional.binary_cross_entropy_with_logits(
+        chances[batch.link_counts], batch.links[batch.link_counts]
+    )
+    return ALPHA * role_loss + (1 - ALPHA) * link_loss
+
+
+_Phase: TypeAlias = Literal["explore", "learn dense", "refine", "learn sparse"]
+_PHASES: tuple[_Phase, ...] = get_args(_Phase)
+"""The phases of a fit, in order: dense crews are played, then learned, then sparse ones."""
+
+
+class _Working(TypedDict):
+    """What an unfinished fit has collected; `nets.improve` keeps its moments beside it."""
+
+    explored: dict[Direction, list[Example]]
+    """The better dense crews by direction; read from a file, an example is a plain list."""
+    scores: dict[Direction, list[float]]
+    """The mean utilities of dense crews, which decide the direction."""
+    refined: list[Example]
+    """The better pruned and sparse crews."""
 
 
 @dataclass(frozen=True)
@@ -332,49 +377,54 @@ class Fit:
             return self.batch * len(crews.DENSE) * len(crews.DIRECTIONS)
         return self.batch * (len(crews.SPARSE) + self.samples) if phase == "refine" else 0
 
-    def _phase(self, step: int) -> str:
-        for phase in ("explore", "first", "refine"):
-            if step < getattr(self, phase):
+    def _phase(self, step: int) -> _Phase:
+        """Return the phase of a step; the last phase has no end."""
+        for phase, steps in zip(_PHASES, (self.explore, self.first, self.refine), strict=False):
+            if step < steps:
                 return phase
-            step -= getattr(self, phase)
-        return "second"
+            step -= steps
+        return _PHASES[-1]
 
     def start(self) -> Parameters:
         """Return randomly initialised parameters."""
-        empty: dict[str, list[Any]] = {way: [] for way in crews.DIRECTIONS}
-        working = {"explored": empty, "scores": empty, "refined": []}
+        working: _Working = {
+            "explored": {way: [] for way in crews.DIRECTIONS},
+            "scores": {way: [] for way in crews.DIRECTIONS},
+            "refined": [],
+        }
         return {**nets.start(self.name, SHAPES), "direction": "gather", WORKING: working}
 
     def step(self, found: Parameters, step: int, cases: Sequence[Case], play: Play) -> Parameters:
         """Run one step of its phase."""
-        rng, working = Random(derive(step, "arg-designer")), found[WORKING]
-        explored = working["explored"][found["direction"]]
+        rng = Random(derive(step, "arg-designer"))
+        working: _Working = found[WORKING]
+        dense = working["explored"][found["direction"]]
         match self._phase(step):
             case "explore":
                 return self._explore(found, cases, play, rng)
-            case "first":
-                return self._epoch(found, explored, self.rates[0], rng)
+            case "learn dense":
+                return self._epoch(found, dense, self.rates[0], rng)
             case "refine":
                 return self._refine(found, cases, play, rng)
-            case _:
-                some = rng.sample(explored, round(REPLAY * len(explored)))
-                return self._epoch(found, working["refined"] + some, self.rates[1], rng)
+            case "learn sparse":
+                replayed = rng.sample(dense, round(REPLAY * len(dense)))
+                return self._epoch(found, working["refined"] + replayed, self.rates[1], rng)
 
     def _explore(
         self, found: Parameters, cases: Sequence[Case], play: Play, rng: Random
     ) -> Parameters:
         """Play dense crews in both directions; keep the better ones, and the better direction."""
-        working = found[WORKING]
+        working: _Working = found[WORKING]
         explored, scores = dict(working["explored"]), dict(working["scores"])
-        makers = [_of_form(*form) for form in crews.DENSE]
+        forms = [_of_form(*form) for form in crews.DENSE]
         for way in crews.DIRECTIONS:
-            for each in cases:
-                played = self._played(found, way, each, makers, play, rng)
+            for case in cases:
+                played = self._play_all(way, case, forms, play, rng)
                 scores[way] = [*scores[way], fmean(utility for utility, _ in played)]
                 explored[way] = explored[way] + better(played)
         best = max(crews.DIRECTIONS, key=lambda way: fmean(scores[way]))
-        working = {**working, "explored": explored, "scores": scores}
-        return {**found, "direction": best, WORKING: working}
+        collected = {**working, "explored": explored, "scores": scores}
+        return {**found, "direction": best, WORKING: collected}
 
     def _refine(
         self, found: Parameters, cases: Sequence[Case], play: Play, rng: Random
@@ -385,23 +435,18 @@ class Fit:
         def lean(words: Sequence[str], where: Site, draws: Random) -> Crew:
             return crews.pruned(generate(weights, words, where, draws), draws)
 
-        makers = [*(_of_form(*form) for form in crews.SPARSE), *[lean] * self.samples]
+        forms = [*(_of_form(*form) for form in crews.SPARSE), *[lean] * self.samples]
         refined = list(found[WORKING]["refined"])
-        for each in cases:
-            refined += better(self._played(found, found["direction"], each, makers, play, rng))
+        for case in cases:
+            refined += better(self._play_all(found["direction"], case, forms, play, rng))
         return {**found, WORKING: {**found[WORKING], "refined": refined}}
 
-    def _played(
-        self,
-        found: Parameters,
-        way: Direction,
-        case: Case,
-        makers: Sequence[Assemble],
-        play: Play,
-        rng: Random,
+    def _play_all(
+        self, way: Direction, case: Case, forms: Sequence[Assemble], play: Play, rng: Random
     ) -> list[tuple[float, list[Example]]]:
+        """Play a case with a crew of every form; return the utility and the crews of each play."""
         played = []
-        for assemble in makers:
+        for assemble in forms:
             organiser = ARGDesigner({}, way, assemble)
             utility = play(organiser, case, rng.getrandbits(60))
             assert organiser.last is not None

@@ -126,6 +126,14 @@ class _Group(NamedTuple):
     state: Any
 
 
+class _Plan(NamedTuple):
+    """The plans of all groups for one round, by node; every node belongs to one group."""
+
+    sends: dict[int, Send]
+    solves: set[int]
+    extra_calls: dict[int, int]
+
+
 class Conductor:
     """The organiser of one episode with its state, and the memos in transit.
 
@@ -173,25 +181,27 @@ class Conductor:
         due = [i for i in nodes if last or i in inboxes or i not in self._before]
         solved = self._solve(due, present)
         views = {i: self._view(i, s, inboxes.get(i, []), solved.get(i)) for i, s in present.items()}
-        outcomes = [
-            Outcome(received.sender, i, v.gain) for i, v in views.items() for received in v.inbox
-        ]
-        plans = self._plans(round, views, outcomes, last)
-        more = [i for i in nodes if i not in solved and any(i in p.solves for p in plans)]
-        solved |= self._solve(more, present)
-        sends = {send.node: send for plan in plans for send in plan.sends}
-        extra = {i: n for plan in plans for i, n in (plan.extra_calls or {}).items()}
-        self._mail.outgoing = {(s.node, s.contact): s.memo for s in sends.values()}
         self._before.update(views)
+        plan = self._plan(round, views, last)
+        requested = [i for i in nodes if i not in solved and i in plan.solves]
+        solved |= self._solve(requested, present)
+        self._mail.outgoing = {(s.node, s.contact): s.memo for s in plan.sends.values()}
         return [
-            Decode(self._decision(s, sends.get(i), solved.get(i)), _usage(solved.get(i), extra, i))
+            Decode(
+                self._decision(s, plan.sends.get(i), solved.get(i)),
+                _usage(solved.get(i), plan.extra_calls.get(i, 0)),
+            )
             for i, s in present.items()
         ]
 
-    def _plans(
-        self, round: int, views: Mapping[int, NodeView], outcomes: Sequence[Outcome], last: bool
-    ) -> list[RoundPlan]:
-        """Report to every group the outcomes of its frames, and collect its plan."""
+    def _plan(self, round: int, views: Mapping[int, NodeView], last: bool) -> _Plan:
+        """Report to every group the outcomes of its frames, and collect its plan.
+
+        The last round is not planned, as nothing that is sent in it would arrive in time.
+        """
+        outcomes = [
+            Outcome(received.sender, i, v.gain) for i, v in views.items() for received in v.inbox
+        ]
         plans = []
         for group in self._groups:
             own = {i: views[i] for i in group.nodes if i in views}
@@ -200,15 +210,19 @@ class Conductor:
             ]
             if reported:
                 self._organiser.feedback(group.state, round, reported)
-            if own and not last:  # nothing that is sent now would arrive in time
+            if own and not last:
                 plan = self._organiser.plan(group.state, round, own)
                 self._check(plan, own)
                 plans.append(plan)
-        return plans
+        return _Plan(
+            sends={send.node: send for plan in plans for send in plan.sends},
+            solves={i for plan in plans for i in plan.solves},
+            extra_calls={i: n for plan in plans for i, n in (plan.extra_calls or {}).items()},
+        )
 
     def _solve(self, nodes: Sequence[int], present: Mapping[int, ShownView]) -> dict[int, Solution]:
-        asked = [Request(present[i].view, present[i].entropy) for i in nodes]
-        return dict(zip(nodes, self._solver.solve(asked), strict=True))
+        requests = [Request(present[i].view, present[i].entropy) for i in nodes]
+        return dict(zip(nodes, self._solver.solve(requests), strict=True))
 
     def _view(
         self, node: int, shown: ShownView, inbox: list[Received], solution: Solution | None
@@ -252,13 +266,12 @@ class Conductor:
         return msgspec.structs.replace(own, deposits=common.deposits)
 
 
-def _usage(solution: Solution | None, extra: Mapping[int, int], node: int) -> Usage:
+def _usage(solution: Solution | None, extra_calls: int) -> Usage:
     """Charge a node for its solution, once and for every further call."""
-    times = 1 + extra.get(node, 0)
     if solution is None:
-        return Usage(calls=times - 1)
+        return Usage(calls=extra_calls)
     each = msgspec.structs.asdict(solution.usage)
-    return Usage(**{name: count * times for name, count in each.items()})
+    return Usage(**{name: count * (1 + extra_calls) for name, count in each.items()})
 
 
 class _Solved(Peer):
@@ -287,9 +300,9 @@ def organised(
     """Organise nodes by the method of a peer; they solve with a law, such as a chat endpoint.
 
     Args:
-        method: name of the peer, as in `waggle list methods`.
-        solver: the law that solves: its name, or a folder of trained weights.
-        parameters: file written by `waggle fit`, for a method that is trained.
+        method: name of the peer, from `waggle list methods`.
+        solver: law that solves: its name, or a folder of trained weights.
+        parameters: file written by `waggle fit`, for a trained method.
         options: options of the solver as a JSON object, e.g. {"base_url": "http://host/v1"}.
     """
     peer = plugins.get_law(method, **({"parameters": parameters} if parameters else {}))

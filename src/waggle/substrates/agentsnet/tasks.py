@@ -156,7 +156,13 @@ def node_share(
     """Return a node's part of the soft score, or None if no such parts average to the score.
 
     If several nodes spoil a score together, all share the blame. If priorities are given, they
-    decide which one of them bears it.
+    decide which one of them bears it. The parts average to the score in each task:
+
+    * Matching: the score is the share of nodes that are well matched; a part is 1 or 0.
+    * Coloring: the score is the share of proper links, and `_coloring_part` splits it by links.
+    * VertexCover and LeaderElection: the score is no mean over nodes. A part is 1 or 0 for a node
+      without or with blame, whose mean over the nodes is b, plus the constant (score - b).
+    * Consensus: the nodes succeed or fail together, so there are no parts.
 
     Args:
         task: one of `TASKS`.
@@ -167,23 +173,27 @@ def node_share(
     """
     match task:
         case "coloring":
-            return _part_of_coloring(graph, answers, node, ranks)
+            return _coloring_part(graph, answers, node, ranks)
         case "matching":
             return float(not _badly_matched(graph, answers, node))
         case "vertex_cover":
-            right = _right_in_cover(graph, answers, ranks)
+            blameless = _blameless_in_cover(graph, answers, ranks)
         case "leader_election":
-            right = _right_in_election(answers)
+            blameless = _blameless_in_election(answers)
         case _:
             return None
-    # 1 if the node is not to blame, shifted so that the mean over all nodes is the score.
-    return right[node] + evaluate(task, graph, answers) - sum(right) / graph.n
+    return blameless[node] + evaluate(task, graph, answers) - sum(blameless) / graph.n
 
 
-def _part_of_coloring(
+def _coloring_part(
     graph: AgentGraph, answers: Answers, node: int, ranks: Sequence[int] | None
 ) -> float:
-    """Return a node's part for its proper links; with ranks, one end pays for an improper one."""
+    """Return a node's part of the share of proper links.
+
+    Every link is worth n / 2E to each of its two ends, so the parts of n nodes average to 1 if all
+    E links are proper. An improper link costs n / E: one half at each end without ranks, all of it
+    at the end of larger priority with ranks.
+    """
     if evaluate("coloring", graph, answers) == 0.0:
         return 0.0
     same = [v for v in graph.adjacency[node] if answers[v] == answers[node]]
@@ -191,30 +201,34 @@ def _part_of_coloring(
     return (len(graph.adjacency[node]) - spoilt) * graph.n / (2 * len(graph.edges))
 
 
-def _right_in_cover(graph: AgentGraph, answers: Answers, ranks: Sequence[int] | None) -> list[bool]:
+def _blameless_in_cover(
+    graph: AgentGraph, answers: Answers, ranks: Sequence[int] | None
+) -> list[bool]:
     """Return, for each node, whether it is free of blame for open links and dispensable members.
 
     Of the two ends of an open link, the one of smaller priority may stay outside the cover; of two
     dispensable neighbours in the cover, the one of smaller priority has to leave.
     """
-    well = [_covers_well(graph, answers, v) for v in range(graph.n)]
+    sound = [_covers_well(graph, answers, v) for v in range(graph.n)]
     if ranks is None:
-        return well
-    right = []
+        return sound
+    blameless = []
     for v in range(graph.n):
         smaller = [u for u in graph.adjacency[v] if ranks[u] < ranks[v]]
         if answers[v] == "Yes":
-            right.append(well[v] or any(answers[u] == "Yes" and not well[u] for u in smaller))
+            blameless.append(sound[v] or any(answers[u] == "Yes" and not sound[u] for u in smaller))
         else:
-            right.append(all(answers[u] == "Yes" for u in smaller))
-    return right
+            blameless.append(all(answers[u] == "Yes" for u in smaller))
+    return blameless
 
 
-def _right_in_election(answers: Answers) -> list[bool]:
+def _blameless_in_election(answers: Answers) -> list[bool]:
     """Return, for each node, whether it is free of blame for too many leaders, or for none."""
     leaders = list(answers).count("Yes")
-    fine = ("No", "Yes") if leaders == 1 else ("No",) if leaders else ()
-    return [answer in fine for answer in answers]
+    if leaders == 0:
+        return [False] * len(answers)
+    blameless = ("No", "Yes") if leaders == 1 else ("No",)
+    return [answer in blameless for answer in answers]
 
 
 def _coloring(graph: AgentGraph, answers: Answers, groups: int) -> float:

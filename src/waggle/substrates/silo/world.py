@@ -7,6 +7,9 @@ the only content sent that no law wrote; views show it as offer, coverage, readi
 The law's choices matter: the deposit's channel selects the node that receives the snapshot, a node
 without a deposit shares nothing, a commitment binds the answer until verified conflict reopens it,
 and only a response counts.
+Knowledge, snapshots and bases are bitmasks of 2n bits, as `proposals` defines them: the low n bits
+are the origins whose first shard version is in the set, the high n bits (`mask >> n`) those whose
+second version is.
 Invariant: a view depends only on the node's own shard, sends and receipts; every draw is keyed by
 a body's key.
 """
@@ -105,7 +108,7 @@ class PortMemory:
         """
         room, packed = cap, 0
         for index in arrivals:
-            if self.shared >> index & 1:
+            if (self.shared >> index) & 1:
                 continue
             rest = sizes[index] - self.credit
             if rest > room:
@@ -150,6 +153,7 @@ class SiloWorld(WorldBase):
         self._before = list(self._known)
         self._memory = [{j: PortMemory() for j in own} for own in self._ports]
         self._bases: list[dict[str, int]] = [{} for _ in self.keys]
+        """By node: claim -> the knowledge that it rests on."""
         self._bound: list[str | None] = [None] * n
         self._arrivals = [[key] for key in self.keys]
         self._emitted = [-1] * n
@@ -230,28 +234,33 @@ class SiloWorld(WorldBase):
             ports={j: port.facts(known, self._round) for j, port in self._memory[node].items()},
         )
 
-    def _refutations(self, node: int, claim: str | None, local: Local) -> list[Evidence]:
+    def _refutations(self, node: int, own: str | None, local: Local) -> list[Evidence]:
         """Return verified conflict: held or received claims that the knowledge contradicts."""
         held = local.commitment
         refuted: set[str] = set()
-        if self._known[node] >> self.n:
+        if self._known[node] >> self.n:  # else no claim can be outdated
             heard = {trace.claim for trace in local.traces if not trace.conflict}
-            refuted = {z for z in heard if z != claim and self._outdated(node, z)}
-        if held is not None and held != claim and self._superseded(node, held):
+            refuted = {z for z in heard if z != own and self._outdated(node, z)}
+        if held is not None and self._superseded(node, held, own):
             refuted.add(held)
         return [Evidence(z, MAX_BIN, 0, MAX_BIN) for z in sorted(refuted)]
 
     def _outdated(self, node: int, claim: str) -> bool:
-        """Return whether a claim rests on a shard version that the node knows to be replaced."""
+        """Return whether a claim rests on a first version alone while the node knows the second."""
         basis = self._bases[node].get(claim, 0)
-        return bool(self._known[node] >> self.n & basis & ~(basis >> self.n))
+        known_second, basis_second = self._known[node] >> self.n, basis >> self.n
+        return bool(known_second & basis & ~basis_second)
 
-    def _superseded(self, node: int, claim: str) -> bool:
-        """Return whether the node knows all that a claim rests on, or a later version of it."""
+    def _superseded(self, node: int, claim: str, own: str | None) -> bool:
+        """Return whether the node knows all that a claim rests on, or a later version of it.
+
+        The node's `own` claim, which would always qualify, is not superseded.
+        """
         basis = self._bases[node].get(claim)
-        if basis is None:
+        if claim == own or basis is None:
             return False
-        return not basis & ~self._known[node] or self._outdated(node, claim)
+        knows_all = not (basis & ~self._known[node])
+        return knows_all or self._outdated(node, claim)
 
     def withhold(self, write: Write) -> str | None:
         """Withhold every write of the answering update, because it could not arrive in time."""
@@ -277,13 +286,14 @@ class SiloWorld(WorldBase):
         port.sent = self._round
         self._emissions += self._emitted[node] != self._round
         self._emitted[node] = self._round
-        claim, own = self._private(node)
-        basis = own if write.claim == claim else 0
-        return Frame(snapshot, basis or self._bases[node].get(write.claim, 0), self._intent(node))
+        own, basis = self._private(node)
+        if write.claim != own:
+            basis = self._bases[node].get(write.claim, 0)
+        return Frame(snapshot, basis, self._intent(node))
 
     def _weight(self, write: Write, frame: Frame) -> int:
         """Return the size of a frame in bytes: its shards, the claim as text and the intent."""
-        bits = bin(frame.snapshot)[:1:-1]
+        bits = bin(frame.snapshot)[:1:-1]  # the binary digits from the lowest bit up
         shards = sum(size for size, bit in zip(self._sizes, bits, strict=False) if bit == "1")
         return shards + len(write.claim) + len(frame.intent)
 
@@ -304,10 +314,11 @@ class SiloWorld(WorldBase):
     def contradicts(self, write: Write, payload: object) -> bool:
         """Return whether a frame's snapshot exceeds its claim's basis and yields another claim."""
         assert isinstance(payload, Frame)
-        basis, snapshot = payload.basis, payload.snapshot
-        if write.conflict or self._hired is not None or basis & ~snapshot or basis == snapshot:
+        if write.conflict or self._hired is not None:
             return False
-        return write.claim != self._proposer.claim(snapshot, self.keys[write.sender])
+        basis, snapshot = payload.basis, payload.snapshot
+        exceeds = not (basis & ~snapshot) and basis != snapshot
+        return exceeds and write.claim != self._proposer.claim(snapshot, self.keys[write.sender])
 
     def _learn(self, node: int, snapshot: int) -> None:
         fresh = snapshot & ~self._known[node]
@@ -404,8 +415,8 @@ class SiloWorld(WorldBase):
         """Return mean S (the headline), strict S, both kinds of P, reach and traffic."""
         texts = [text for _, text in sorted(zip(self.keys, self._bound, strict=True))]
         score = self._proposer.score(texts)
-        whole = (1 << self.n) - 1
-        held = [((mask | mask >> self.n) & whole).bit_count() for mask in self._known]
+        whole = (1 << self.n) - 1  # every origin, in either version
+        held = [((known | (known >> self.n)) & whole).bit_count() for known in self._known]
         return {
             "score": score.success,
             "strict": score.strict,

@@ -51,23 +51,37 @@ class ShockRule(NamedTuple):
 
 
 class Sites(Behaviour):
-    """The common part of Pursuit and Foraging."""
+    """The common part of Pursuit and Foraging.
+
+    The memory of a node stores what happened to a claim; `_refuted_since` derives whether the node
+    holds it refuted. For a claim C, the events and their effects are:
+
+    * C's target comes into sight: C is `seen`, and its refutation is cleared. The claims of the
+      same kind leave `heard`, and those other than C are refuted.
+    * The place where the node saw it is in sight without it: C is refuted, and leaves `seen` and
+      `heard`.
+    * A reported place of it is near, but no such target is in sight: C leaves `heard`; unless the
+      node has `seen` C, it is refuted, but `unsure`.
+    * A report arrives: C is `heard`, and an older refutation is cleared. The report is ignored if
+      it is stale, and dropped once it is.
+    * A denial arrives: C is `denied`.
+    """
 
     refresh: int | None = None
     symbols: Mapping[str, str] = {}
     """Kind of site -> its symbol."""
     certain_within = 2
     """Distance within which a reported place that is empty counts against the claim."""
-    doubt = 0
-    """Rounds for which an empty reported place does not refute its claim yet."""
     forget_after: int | None = None
-    """Rounds after which a reported site is forgotten; None: never."""
+    """Rounds after which a reported site is stale; None: never."""
     refute_after = 0
-    """Rounds without a newer report after which a target missing from its place refutes a claim."""
+    """Rounds from which a stored refutation or denial counts, if no newer report arrives."""
+    doubt = 0
+    """Rounds from which an unsure refutation counts, if they are more than `refute_after`."""
     refute_until: int | None = None
-    """Rounds after which a missing target stops refuting the claim; None: never."""
+    """Rounds after which a stored refutation or denial no longer counts; None: never."""
     accepts_denials = False
-    """Whether another agent's denial refutes a claim if it is newer than all the node knows."""
+    """Whether a denial by others counts as a refutation if the node knows nothing newer."""
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
@@ -78,48 +92,44 @@ class Sites(Behaviour):
         return f"{kind}:{cell[0] // BLOCK},{cell[1] // BLOCK}:{self.incarnation}"
 
     def look(self, node: int) -> Plan:
-        """Store sites in sight, forget those that the window refutes, then plan."""
+        """Update what is seen, reported and refuted from the window, then plan."""
         memory, window = self.scene.memories[node], self.scene.windows[node]
-        for kind, symbol in self.symbols.items():
-            seen = find(window, symbol)
-            if seen:
-                cell = add(memory.here, min(seen, key=lambda o: (abs(o[0]) + abs(o[1]), o)))
-                claim = self.claim(kind, self.anchor(self.scene.to_map(node, cell)))
-                memory.seen[kind] = Site(cell, memory.clock, claim)
-                memory.refuted.pop(claim, None)
-                memory.unsure.discard(claim)
-                for other in [s.claim for s in memory.heard.values() if s.kind == kind]:
-                    if other != claim:
-                        memory.refuted[other] = memory.clock
-                        memory.unsure.discard(other)
-                    del memory.heard[other]
-        self._forget_refuted(memory, window)
+        self._store_sightings(node, memory, window)
+        self._refute_sightings(memory, window)
+        self._refute_reports(memory, window)
+        for site in [site for site in memory.heard.values() if self._is_stale(memory, site)]:
+            del memory.heard[site.claim]
         return self.plan(node)
 
     def anchor(self, cell: Cell) -> Cell:
         """Return the cell of the map that names a target seen at `cell`."""
         return cell
 
-    def _forget_refuted(self, memory: Memory, window: list[str]) -> None:
+    def _store_sightings(self, node: int, memory: Memory, window: list[str]) -> None:
+        """Store the nearest target of each kind in sight; refute reports that it is elsewhere."""
+        for kind, symbol in self.symbols.items():
+            offsets = find(window, symbol)
+            if offsets:
+                cell = add(memory.here, min(offsets, key=lambda o: (abs(o[0]) + abs(o[1]), o)))
+                claim = self.claim(kind, self.anchor(self.scene.to_map(node, cell)))
+                memory.seen[kind] = Site(cell, memory.clock, claim)
+                _clear_refutation(memory, claim)
+                for other in [s.claim for s in memory.heard.values() if s.kind == kind]:
+                    if other != claim:
+                        _refute(memory, other)
+                    del memory.heard[other]
+
+    def _refute_sightings(self, memory: Memory, window: list[str]) -> None:
+        """Refute the claims whose target was seen at a place in sight and is missing there."""
         half = len(window) // 2
         for site in list(memory.seen.values()):
             offset = sub(site.cell, memory.here)
             symbol = self.symbols[site.kind]
             if chebyshev(offset) <= half and self._missing(window, offset, symbol):
-                memory.refuted[site.claim] = memory.clock
-                memory.unsure.discard(site.claim)
+                _refute(memory, site.claim)
                 self.lost(memory, site)
                 memory.heard.pop(site.claim, None)
                 del memory.seen[site.kind]
-        for site in list(memory.heard.values()):
-            near = chebyshev(site.cell, memory.here) <= self.certain_within
-            if near and not any(self.symbols[site.kind] in row for row in window):
-                del memory.heard[site.claim]
-                if site.claim not in {own.claim for own in memory.seen.values()}:
-                    memory.refuted[site.claim] = memory.clock
-                    memory.unsure.add(site.claim)
-        for claim in [c for c, s in memory.heard.items() if self._is_stale(memory, s)]:
-            del memory.heard[claim]
 
     def _missing(self, window: list[str], offset: Cell, symbol: str) -> bool:
         return at(window, offset) != symbol
@@ -127,14 +137,23 @@ class Sites(Behaviour):
     def lost(self, memory: Memory, site: Site) -> None:
         """Handle a target that is missing from the place where it was seen."""
 
-    def _is_stale(self, memory: Memory, site: Site) -> bool:
-        """Return whether a reported site is too old, or was missed or denied after it was seen.
+    def _refute_reports(self, memory: Memory, window: list[str]) -> None:
+        """Drop reports of near places while no such target is in sight; refute what is not seen."""
+        for site in list(memory.heard.values()):
+            near = chebyshev(site.cell, memory.here) <= self.certain_within
+            if near and not any(self.symbols[site.kind] in row for row in window):
+                del memory.heard[site.claim]
+                if site.claim not in {own.claim for own in memory.seen.values()}:
+                    _refute(memory, site.claim, unsure=True)
 
-        A target seen in the round of the miss was seen elsewhere, so its report is not stale.
+    def _is_stale(self, memory: Memory, site: Site) -> bool:
+        """Return whether a reported site is too old, or was refuted or denied after it was seen.
+
+        A target seen in the round of the refutation was seen elsewhere, so its report is not stale.
         """
         old = self.forget_after is not None and memory.age(site) > self.forget_after
-        missed = memory.refuted.get(site.claim, -1) > site.round + 1
-        return old or missed or memory.denied.get(site.claim, -1) > site.round
+        refuted = memory.refuted.get(site.claim, -1) > site.round + 1
+        return old or refuted or memory.denied.get(site.claim, -1) > site.round
 
     def plan(self, node: int) -> Plan:
         """Return the private move."""
@@ -156,19 +175,16 @@ class Sites(Behaviour):
         return tuple(rows)
 
     def _refuted_since(self, memory: Memory, claim: str) -> int | None:
-        """Return how many rounds ago a claim was refuted, or None.
-
-        It is refuted if the target is in sight elsewhere, or if the named place was empty and no
-        newer report came, from `refute_after` to `refute_until` rounds later. A denial by others
-        counts if the task accepts denials and the node has not seen such a site itself.
-        """
+        """Return how many rounds ago a claim was refuted, or None if it is not refuted now."""
         own = memory.seen.get(claim.partition(":")[0])
         if own is not None and own.claim != claim:
-            return memory.age(own)
+            return memory.age(own)  # the node saw the target elsewhere
+        if claim in memory.heard:
+            return None  # a report that is not stale outweighs refutations and denials
         since = memory.refuted.get(claim)
         if since is None and self.accepts_denials and own is None:
             since = memory.denied.get(claim)
-        if since is None or claim in memory.heard:
+        if since is None:
             return None
         age = memory.clock - since
         patience = max(self.refute_after, self.doubt if claim in memory.unsure else 0)
@@ -232,8 +248,7 @@ class Sites(Behaviour):
         if self._is_stale(memory, site):
             return
         if memory.refuted.get(site.claim, site.round) < site.round:
-            del memory.refuted[site.claim]
-            memory.unsure.discard(site.claim)
+            _clear_refutation(memory, site.claim)
         known = memory.heard.get(site.claim)
         if known is None or (-site.round, site.cell) < (-known.round, known.cell):
             memory.heard[site.claim] = site
@@ -246,6 +261,19 @@ class Sites(Behaviour):
     def step_towards(self, node: int, site: Site) -> str | None:
         """Return one step towards a site."""
         raise NotImplementedError
+
+
+def _refute(memory: Memory, claim: str, unsure: bool = False) -> None:
+    memory.refuted[claim] = memory.clock
+    if unsure:
+        memory.unsure.add(claim)
+    else:
+        memory.unsure.discard(claim)
+
+
+def _clear_refutation(memory: Memory, claim: str) -> None:
+    memory.refuted.pop(claim, None)
+    memory.unsure.discard(claim)
 
 
 def _incident(local: Local) -> list[str]:

@@ -5,6 +5,16 @@ the stage of the box from the walls and box cells it sees. An exit is a corner a
 along the wall away from the corner, and inward (spec section 4.5). Cells near it are places (offset
 along the wall, line inward), the same for every agent that knows the exit. The box can only move
 one step along the wall towards the corner and then straight out, so it is in one of six stages.
+The places as built, with the box B, the wall #, the pocket o and its entrance e (the corner of the
+map is at offset 0, line 0):
+
+    offset  0 1 2 3 4 5
+    line 0  B B B B # #
+    line 1  # o B B B .
+    line 2  # o B B B .     a push from the right shifts the box towards the corner;
+    line 3  # o B B B .     then pushes from below move it out, one line per stage
+    line 4  # e . . . .
+
 Agents behind the box keep pushing, in queues if necessary, so no agent has to detect when the
 required five have arrived. The landmark that agents report is the exit.
 """
@@ -14,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from itertools import product
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from waggle.substrates.swarmbench.agent.compass import (
     MOVE_NAME,
@@ -33,25 +43,40 @@ from waggle.substrates.swarmbench.scene import Scene
 from waggle.substrates.swarmbench.sim.config import MOVE_NAMES, STEP, Cell
 from waggle.substrates.swarmbench.tasks.base import Landmark, Plan
 
+Place: TypeAlias = Cell
+"""A cell in the frame of an exit: (offset along the wall from the corner, line inward)."""
+TOWARDS_CORNER: Place = (-1, 0)
+OUTWARD: Place = (0, -1)
+"""The two directions in which the box is pushed, as steps in the frame of an exit."""
 SHUT, SHIFTED, OPEN = 0, 1, 5
 """Stages of the box: as built, pushed along by one, wholly outside; 2 to 4 are on the way out."""
 GAP = 4
 """Number of wall cells that the exit takes, counted from the corner."""
 LANES = (1, 2, 3)
 """Lines on which the box is pushed along, and offsets at which it is pushed out."""
-POCKET = frozenset({(1, 1), (1, 2), (1, 3)})
+POCKET: frozenset[Place] = frozenset({(1, line) for line in LANES})
 """The floor between corner and box before the box is pushed along; an agent there blocks it."""
+POCKET_ENTRANCE: Place = (1, 4)
+"""The place from which a step outward leads into the pocket."""
+BEHIND_BOX: Place = (3, 4)
+"""The place behind the middle of the box as built; agents far from the exit walk towards it."""
+REPORTED: Place = (2, 2)
+"""The place behind the middle of the exit that stands for the exit in reports."""
 CREW = 8
 """Agents seen behind the box that suffice to push it along; others prepare to push it out."""
 NEAR = 5
 """Distance from both walls of a corner at which a box there would be in sight."""
 CLOSE = 10
 """Distance from the exit within which paths around box and agents are searched."""
+_STAGES = range(SHUT, OPEN + 1)
+_ALL_STAGES = (1 << len(_STAGES)) - 1
+"""All stages as a bitmask; bit s stands for stage s."""
 _KNOWN = 6
 """Number of offsets and lines from the corner that the plan of an exit covers."""
-_ALL_STAGES = (1 << OPEN + 1) - 1
 _SEARCH = 400
 """Maximum number of cells in a path search."""
+_SIGHT = 2
+"""Distance at which a walking agent takes a cell to be in sight; a 5x5 window reaches as far."""
 _CORNERS = (("UP", "LEFT"), ("UP", "RIGHT"), ("DOWN", "RIGHT"), ("DOWN", "LEFT"))
 """Sides that meet in the corners of the map, clockwise."""
 
@@ -63,37 +88,40 @@ class Exit(NamedTuple):
     along: Cell
     inward: Cell
 
-    def cell(self, place: Cell) -> Cell:
-        """Return the cell at an (offset, line)."""
-        (i, j), (a, b), (c, d) = self.corner, self.along, self.inward
-        return i + place[0] * a + place[1] * c, j + place[0] * b + place[1] * d
+    def cell(self, place: Place) -> Cell:
+        """Return the cell at a place."""
+        (i, j), (along_i, along_j), (inward_i, inward_j) = self
+        offset, line = place
+        return i + offset * along_i + line * inward_i, j + offset * along_j + line * inward_j
 
-    def place(self, cell: Cell) -> Cell:
-        """Return the (offset, line) of a cell."""
-        i, j = sub(cell, self.corner)
-        return (
-            i * self.along[0] + j * self.along[1],
-            i * self.inward[0] + j * self.inward[1],
-        )
+    def place(self, cell: Cell) -> Place:
+        """Return the place of a cell: its distances from the corner in the two directions."""
+        (corner_i, corner_j), (along_i, along_j), (inward_i, inward_j) = self
+        i, j = cell[0] - corner_i, cell[1] - corner_j
+        return i * along_i + j * along_j, i * inward_i + j * inward_j
 
-    def move(self, step: Cell) -> str:
-        """Name the move that changes (offset, line) by a unit step."""
+    def move(self, step: Place) -> str:
+        """Name the move that changes the place by a unit step."""
         return MOVE_NAME[sub(self.cell(step), self.corner)]
 
 
-def _box(stage: int) -> frozenset[Cell]:
-    aside, out = min(stage, 1), max(stage - 1, 0)
-    bar = {(offset - aside, -out) for offset in range(4)}
-    block = {(offset - aside, line - out) for offset in (2, 3, 4) for line in (1, 2, 3)}
-    return frozenset(bar | block)
+def _box(stage: int) -> frozenset[Place]:
+    aside, out = min(stage, SHIFTED), max(stage - SHIFTED, 0)
+    bar = {(offset, 0) for offset in range(GAP)}
+    block = {(offset, line) for offset in (2, 3, 4) for line in LANES}
+    return frozenset((offset - aside, line - out) for offset, line in bar | block)
 
 
-BOX: tuple[frozenset[Cell], ...] = tuple(_box(stage) for stage in range(OPEN + 1))
-"""Cells (offset, line) of the box by stage; some lie outside the map."""
+BOX: tuple[frozenset[Place], ...] = tuple(_box(stage) for stage in _STAGES)
+"""Places of the box by stage; some lie outside the map."""
+_BOX_OFFSET = max(offset for offset, _ in BOX[SHUT])
+"""Offset of the side of the box, as built, on which agents push it along."""
+_BOX_LINE = tuple(max(line for _, line in box) for box in BOX)
+"""Line of the side of the box, by stage, on which agents push it out."""
 
 
-def _walled(place: Cell) -> bool:
-    """Return whether a cell near the corner is wall."""
+def _walled(place: Place) -> bool:
+    """Return whether a place near the corner is wall."""
     offset, line = place
     return (line == 0 and offset >= GAP) or (offset == 0 and line > 0)
 
@@ -102,8 +130,8 @@ _PLAN = [(p, _walled(p)) for p in product(range(_KNOWN), range(_KNOWN))]
 """The plan of an exit: its places, and whether each is wall."""
 
 
-def _expected(place: Cell, stage: int) -> str:
-    """Return the symbol at an (offset, line) near the corner; a floor cell may hold an agent."""
+def _expected(place: Place, stage: int) -> str:
+    """Return the symbol at a place near the corner; floor stands for an agent there, too."""
     if min(place) < 0:
         return OUTSIDE
     if place in BOX[stage]:
@@ -113,25 +141,28 @@ def _expected(place: Cell, stage: int) -> str:
 
 @cache
 def _agreeing(offset: int, line: int, symbol: str) -> int:
-    """Return the stages in which a place shows a symbol, as a bitmask; outside cells are alike."""
-    shown = (_expected((offset, line), stage) for stage in range(OPEN + 1))
-    return sum(1 << stage for stage, each in enumerate(shown) if each == symbol)
+    """Return the stages of the box in which a place shows a symbol, as a bitmask."""
+    return sum(1 << stage for stage in _STAGES if _expected((offset, line), stage) == symbol)
 
 
 def _stages(exit: Exit, window: Sequence[str], here: Cell) -> list[int]:
     """Return the stages of the box that agree with everything a window shows of the exit."""
     half = len(window) // 2
-    first, (a, b), (c, d) = exit.place((here[0] - half, here[1] - half)), exit.along, exit.inward
+    _, (along_i, along_j), (inward_i, inward_j) = exit
+    first_offset, first_line = exit.place((here[0] - half, here[1] - half))
     possible = _ALL_STAGES
     for i, row in enumerate(window):
         for j, symbol in enumerate(row):
-            offset, line = first[0] + i * a + j * b, first[1] + i * c + j * d
+            # The place of the window's cell (i, j), as `Exit.place` returns it.
+            offset = first_offset + i * along_i + j * along_j
+            line = first_line + i * inward_i + j * inward_j
             if offset < _KNOWN and line < _KNOWN:
                 seen = symbol if symbol in "WB*" else "."
+                # All places outside the map look alike; -1 stands for them in the cache.
                 possible &= _agreeing(max(offset, -1), max(line, -1), seen)
         if not possible:
             break
-    return [stage for stage in range(OPEN + 1) if possible >> stage & 1]
+    return [stage for stage in _STAGES if (possible >> stage) & 1]
 
 
 def _stage_now(exit: Exit, window: Sequence[str], here: Cell, last: int) -> int:
@@ -146,7 +177,7 @@ def _exits(box: Cell) -> set[Exit]:
     """Return every exit whose box could have a given cell inside the map."""
     steps = list(STEP.values())
     frames = [(u, v) for u in steps for v in steps if u[0] * v[0] + u[1] * v[1] == 0]
-    places = {place for stage in range(OPEN) for place in BOX[stage] if min(place) >= 0}
+    places = {place for stage in _STAGES for place in BOX[stage] if min(place) >= 0}
     return {
         Exit(sub(box, Exit((0, 0), u, v).cell(place)), u, v) for u, v in frames for place in places
     }
@@ -185,7 +216,7 @@ class ExitMemory:
         """Cells where the box was last seen."""
         self.corner = draw % 4
         """The corner of the map that the agent is heading for."""
-        self.turn = 1 if draw >> 2 & 1 else -1
+        self.turn = 1 if (draw >> 2) & 1 else -1
         """The direction in which the corners are toured."""
         self.walls: dict[str, int] = {}
         """Side -> the row or column of the map's wall there, in the own frame."""
@@ -241,12 +272,12 @@ class TransportBehaviour(Landmark):
         back = move in STEP and add(memory.here, STEP[move]) == notes.before
         notes.before = memory.here
         # Two agents in each other's way would step back and forth for ever, so wait sometimes.
-        return Plan("STAY" if back and scene.draw(node) >> 16 & 1 else move, True)
+        return Plan("STAY" if back and (scene.draw(node) >> 16) & 1 else move, True)
 
     def found(self, node: int) -> Cell | None:
         """Return a cell behind the middle of the exit, once only one exit is possible."""
         exits = self.notes[node].exits
-        return exits[0].cell((2, 2)) if len(exits) == 1 else None
+        return exits[0].cell(REPORTED) if len(exits) == 1 else None
 
 
 def _way_out(window: Sequence[str]) -> str | None:
@@ -266,27 +297,30 @@ def _work(notes: ExitMemory, memory: Memory, window: Sequence[str], draw: int) -
         step = _tell_apart(notes, memory, crowd, draw)
         if step is not None:
             return step
-    offset = sub(exit.cell((3, 4)), memory.here)
-    if manhattan(offset) > CLOSE:
-        return approach(window, offset, draw)
+    way = sub(exit.cell(BEHIND_BOX), memory.here)
+    if manhattan(way) > CLOSE:
+        return approach(window, way, draw)
     place = exit.place(memory.here)
     if stage == SHUT and sum(_pushes_along(exit.place(cell)) for cell in crowd) < CREW:
         if _pushes_along(place):
-            return exit.move((-1, 0))
+            return exit.move(TOWARDS_CORNER)
         return _walk(notes, memory, crowd, _pushes_along, draw)
     if _pushes_out(place, stage):
-        return "STAY" if place == (1, 4) and stage == SHUT else exit.move((0, -1))
+        # While the box is shut, a step from the entrance into the pocket would block it.
+        return "STAY" if stage == SHUT and place == POCKET_ENTRANCE else exit.move(OUTWARD)
     return _walk(notes, memory, crowd, lambda p: _pushes_out(p, stage), draw)
 
 
-def _pushes_along(place: Cell) -> bool:
+def _pushes_along(place: Place) -> bool:
     """Return whether a push from here towards the corner acts on the box as built."""
-    return place[0] > 4 and place[1] in LANES
+    offset, line = place
+    return offset > _BOX_OFFSET and line in LANES
 
 
-def _pushes_out(place: Cell, stage: int) -> bool:
+def _pushes_out(place: Place, stage: int) -> bool:
     """Return whether a push from here goes out through the exit."""
-    return place[0] in LANES and place[1] > (3 if stage <= SHIFTED else 4 - stage)
+    offset, line = place
+    return offset in LANES and line > _BOX_LINE[stage]
 
 
 def _tell_apart(notes: ExitMemory, memory: Memory, crowd: set[Cell], draw: int) -> str | None:
@@ -294,7 +328,7 @@ def _tell_apart(notes: ExitMemory, memory: Memory, crowd: set[Cell], draw: int) 
     disputed = _disputed(notes.exits) - memory.known
 
     def sees(cell: Cell) -> bool:
-        return any(chebyshev(cell, other) <= 2 for other in disputed)
+        return any(chebyshev(cell, other) <= _SIGHT for other in disputed)
 
     return _step_around(memory.here, memory.solid | notes.box, crowd, sees, draw)
 
@@ -309,6 +343,7 @@ def _walk(
     """Step along a shortest path to the nearest free goal, or stay."""
     exit, stage = notes.exits[0], notes.stage
     blocked = memory.solid | {exit.cell(place) for place in BOX[stage]}
+    # An agent in the gap blocks the way of the box, as does one in the pocket while it is shut.
     blocked |= {exit.cell((offset, 0)) for offset in range(GAP)}
     if stage == SHUT and exit.place(memory.here) not in POCKET:
         blocked |= {exit.cell(place) for place in POCKET}

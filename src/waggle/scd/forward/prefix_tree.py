@@ -34,23 +34,6 @@ class SharedPrefixes(NamedTuple):
     """Number of first tokens that each sequence borrows."""
 
 
-class Keys(NamedTuple):
-    """The row that each key of a pass is read from, in host memory."""
-
-    keys: Index
-    """Row of each key; the keys of a sequence are complete and contiguous."""
-    bounds: Index
-    """Start of each sequence's keys, then the end."""
-    own: Index
-    """Index in `keys` of each row, as a key of its own sequence."""
-    shared: Index
-    """Rows that other sequences read too."""
-    copies: Index
-    """Indices in `keys` of these rows as keys of other sequences, grouped by row."""
-    ends: Index
-    """Start of each shared row's group in `copies`, then the end."""
-
-
 def common_prefix(ids: NDArray[Any], starts: Index, limit: int) -> SharedPrefixes | None:
     """Let all sequences borrow their common prefix from the first; None if it is too short."""
     least, step = COMMON
@@ -94,6 +77,30 @@ def sorted_by_tokens(ids: NDArray[Any], starts: Index, inputs: Index) -> Index:
     return np.array(sorted(range(len(spelled)), key=spelled.__getitem__), np.int64)
 
 
+class Keys(NamedTuple):
+    """The row that each key of a pass is read from, in host memory.
+
+    A key is read either from a row of its own sequence or from a borrowed row; it is then called a
+    copy. Sequences `a b c` and `a b d`, of which the second borrows two tokens, give:
+
+        row     a b c d       bounds  0 3 6      shared  0 1
+        keys    0 1 2 0 1 3   own     0 1 2 5    copies  3 4    ends  0 1 2
+    """
+
+    keys: Index
+    """Row of each key; the keys of a sequence are complete and contiguous."""
+    bounds: NDArray[np.int32]
+    """Start of each sequence's keys, then the end; int32, as attention kernels require."""
+    own: Index
+    """Index in `keys` of each row, as a key of its own sequence."""
+    shared: Index
+    """Rows that other sequences read too."""
+    copies: Index
+    """Indices in `keys` of these rows as keys of other sequences, grouped by row."""
+    ends: Index
+    """Start of each shared row's group in `copies`, then the end."""
+
+
 def join_keys(borrowed: SharedPrefixes, counts: Index) -> Keys:
     """Return the row that each key is read from.
 
@@ -103,18 +110,25 @@ def join_keys(borrowed: SharedPrefixes, counts: Index) -> Keys:
     """
     starts = np.cumsum(counts) - counts
     rows = [np.arange(s, s + n) for s, n in zip(starts, counts, strict=True)]
-    for one, other in pairwise(borrowed.order):
-        rows[other] = np.concatenate((rows[one][: borrowed.skip[other]], rows[other]))
+    for lender, borrower in pairwise(borrowed.order):
+        prefix = rows[lender][: borrowed.skip[borrower]]
+        rows[borrower] = np.concatenate((prefix, rows[borrower]))
     keys: Index = np.concatenate(rows)
-    lengths = np.array([len(row) for row in rows], np.int64)
-    own = spans(np.cumsum(lengths) - counts, counts)
+    bounds = bounds_of(np.array([len(row) for row in rows], np.int64))
+    # The borrowed prefix comes first, so the own rows are the last keys of each sequence.
+    own = spans(bounds[1:] - counts, counts)
+
     is_copy = np.ones(len(keys), np.bool_)
     is_copy[own] = False
     copies = np.flatnonzero(is_copy)
     copies = copies[np.argsort(keys[copies], kind="stable")]
-    shared, times = np.unique(keys[copies], return_counts=True)
-    bounds, ends = (np.concatenate(([0], np.cumsum(n))) for n in (lengths, times))
-    return Keys(keys, bounds, own, shared, copies, ends)
+    shared, group_sizes = np.unique(keys[copies], return_counts=True)
+    return Keys(keys, bounds.astype(np.int32), own, shared, copies, bounds_of(group_sizes))
+
+
+def bounds_of(lengths: Index) -> Index:
+    """Return the start of each of several segments that lie end to end, then the end."""
+    return np.concatenate(([0], np.cumsum(lengths)))
 
 
 @dataclass
@@ -123,7 +137,6 @@ class SharedKeys:
 
     keys: Tensor
     bounds: Tensor
-    """int32, as attention kernels require."""
     own: Tensor
     shared: Tensor
     copies: Tensor
@@ -139,11 +152,7 @@ class SharedKeys:
 def _spread(
     states: Tensor, keys: Tensor, own: Tensor, shared: Tensor, copies: Tensor, ends: Tensor
 ) -> Tensor:
-    """Select rows.
-
-    The gradient of a row is the sum over its copies, in a fixed order and in float32;
-    `index_select` would add it atomically, many times to the same row.
-    """
+    """Select rows; only the gradient, `_spread_back`, uses the indices after `keys`."""
     return states.index_select(0, keys)
 
 
@@ -158,19 +167,37 @@ def _(
 def _spread_back(
     gradient: Tensor, own: Tensor, shared: Tensor, copies: Tensor, ends: Tensor
 ) -> Tensor:
+    """Return the gradient of every row from that of every key.
+
+    The gradients of a row's copies are summed in a fixed order and in float32. The gradient of
+    `index_select` would add them atomically, many times to the same row.
+    """
     rows = gradient.index_select(0, own)
     if not copies.numel():
         return rows
-    each = gradient.index_select(0, copies).flatten(1).float()
+    by_copy = gradient.index_select(0, copies).flatten(1).float()
     in_order = _sums_in_order(gradient.device.type)
-    sums = _segment_sums(each, ends) if in_order else _atomic_sums(each, ends)
-    more = sums.view(-1, *rows.shape[1:]) + rows.index_select(0, shared)
-    return rows.index_copy_(0, shared, more.to(rows.dtype))
+    sums = _segment_sums(by_copy, ends) if in_order else _atomic_sums(by_copy, ends)
+    totals = sums.view(-1, *rows.shape[1:]) + rows.index_select(0, shared)
+    return rows.index_copy_(0, shared, totals.to(rows.dtype))
 
 
 @_spread_back.register_fake
 def _(gradient: Tensor, own: Tensor, shared: Tensor, copies: Tensor, ends: Tensor) -> Tensor:
     return gradient.new_empty(own.shape[0], *gradient.shape[1:])
+
+
+def _save_indices(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    _states, _keys, own, shared, copies, ends = inputs
+    ctx.save_for_backward(own, shared, copies, ends)
+
+
+def _backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+    # Only the states, the first input, have a gradient.
+    return (_spread_back(gradient, *ctx.saved_tensors), None, None, None, None, None)
+
+
+_spread.register_autograd(_backward, setup_context=_save_indices)
 
 
 def _segment_sums(each: Tensor, ends: Tensor) -> Tensor:
@@ -194,14 +221,3 @@ def _sums_in_order(kind: str) -> bool:
         return torch.equal(_segment_sums(each, ends), _atomic_sums(each, ends))
     except (RuntimeError, NotImplementedError, TypeError):
         return False
-
-
-def _remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    ctx.save_for_backward(*inputs[2:])
-
-
-def _gather(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-    return (_spread_back(gradient, *ctx.saved_tensors), None, None, None, None, None)
-
-
-_spread.register_autograd(_gather, setup_context=_remember)

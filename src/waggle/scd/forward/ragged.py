@@ -21,6 +21,7 @@ from waggle.scd.data.arrays import Index, spans
 from waggle.scd.forward.prefix_tree import (
     SharedKeys,
     SharedPrefixes,
+    bounds_of,
     common_prefix,
     join_keys,
     prefix_tree,
@@ -49,7 +50,7 @@ class Ragged:
     record: Tensor
     """Index of each predicted token's sequence; filler has the index after the last."""
     last: Tensor
-    """Row index of the final local-view state of each sequence."""
+    """Row index of each prompt's last token, which has the final local-view state."""
     read: int
     """Number of tokens of all sequences; shared tokens count in each sequence."""
     filled: int
@@ -78,45 +79,50 @@ def lay_out(
     """
     starts, answers = np.cumsum(lengths) - lengths, lengths - prompts
     inputs = np.maximum(lengths - 1, prompts)
+    # The last token of a prompt is never borrowed: its state is the final local-view state.
     if tree:
         borrowed: SharedPrefixes | None = prefix_tree(ids, starts, inputs, prompts - 1)
     else:
         borrowed = common_prefix(ids, starts, int(prompts.min()) - 1)
     skip = np.zeros_like(inputs) if borrowed is None else borrowed.skip
+
+    # The row holds each sequence from token `skip` on.
     counts = inputs - skip
     tokens = ids[spans(starts + skip, counts)].astype(np.int64)
-    last = np.cumsum(counts) - inputs + prompts - 1
-    record = np.repeat(np.arange(len(inputs)), answers)
+
+    # Token p of a sequence, if it is not borrowed, has row index `origins + p`.
+    origins = np.cumsum(counts) - inputs
+    last = origins + prompts - 1
+    # The state of the prompt's last token predicts the first token of the answer, and so on.
+    where = spans(last, answers)
     targets = ids[spans(starts + prompts, answers)].astype(np.int64)
+    record = np.repeat(np.arange(len(inputs)), answers)
+
+    # Filler of the row is one more sequence, from position 0 on; it has at least one token.
     longest, filler = int(inputs.max()), 0
     if device.startswith("cuda"):
         filler = few_sizes(len(tokens) + 1, 6 if tree else 4) - len(tokens)
         longest = few_sizes(max(longest, filler, LONGEST), 0)
-        # The filler is one more sequence.
         counts, skip = np.append(counts, filler), np.append(skip, 0)
-    more = few_sizes(len(record), 1) - len(record) if fixed else 0
+    # Filler of the predicted tokens reads row index 0 and belongs to the index after the last.
+    extra = few_sizes(len(record), 1) - len(record) if fixed else 0
     return Ragged(
-        to_device(_filled(tokens, filler), device)[None],
-        to_device(spans(skip, counts), device)[None],
-        _bounds(counts, device),
-        longest,
-        to_device(_filled(spans(last, answers), more), device),
-        to_device(_filled(targets, more), device),
-        to_device(_filled(record, more, len(inputs)), device),
-        to_device(last, device),
-        int(inputs.sum()),
-        len(tokens),
-        None if borrowed is None else _shared_keys(borrowed, counts, device),
+        tokens=to_device(_with_filler(tokens, filler), device)[None],
+        positions=to_device(spans(skip, counts), device)[None],
+        bounds=to_device(bounds_of(counts).astype(np.int32), device),
+        longest=longest,
+        where=to_device(_with_filler(where, extra), device),
+        targets=to_device(_with_filler(targets, extra), device),
+        record=to_device(_with_filler(record, extra, len(inputs)), device),
+        last=to_device(last, device),
+        read=int(inputs.sum()),
+        filled=len(tokens),
+        shared=None if borrowed is None else _shared_keys(borrowed, counts, device),
     )
 
 
 def _shared_keys(borrowed: SharedPrefixes, counts: Index, device: str) -> SharedKeys:
-    found = join_keys(borrowed, counts)
-    return SharedKeys(
-        to_device(found.keys, device), to_device(found.bounds.astype(np.int32), device),
-        to_device(found.own, device), to_device(found.shared, device),
-        to_device(found.copies, device), to_device(found.ends, device),
-    )  # fmt: skip
+    return SharedKeys(*(to_device(column, device) for column in join_keys(borrowed, counts)))
 
 
 def few_sizes(size: int, bits: int) -> int:
@@ -125,12 +131,8 @@ def few_sizes(size: int, bits: int) -> int:
     return -(-max(1, size) // step) * step
 
 
-def _bounds(counts: Index, device: str) -> Tensor:
-    return to_device(np.concatenate(([0], np.cumsum(counts))).astype(np.int32), device)
-
-
-def _filled(values: NDArray[Any], more: int, by: int = 0) -> NDArray[Any]:
-    return np.concatenate((values, np.full(more, by, values.dtype))) if more else values
+def _with_filler(values: NDArray[Any], count: int, value: int = 0) -> NDArray[Any]:
+    return np.concatenate((values, np.full(count, value, values.dtype))) if count else values
 
 
 def to_device(values: NDArray[Any], device: str) -> Tensor:

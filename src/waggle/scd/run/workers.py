@@ -15,7 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import torch
 
@@ -156,35 +156,56 @@ def _here(jobs: Sequence[J], failed: Failed[J]) -> Iterator[dict[str, Any]]:
             failed(job, reason(error))
 
 
+class _Attempt(NamedTuple, Generic[J]):
+    """One of at most `TRIES` runs of a job in a worker."""
+
+    job: J
+    number: int = 1
+
+    @property
+    def is_last(self) -> bool:
+        return self.number >= TRIES
+
+    def retry(self) -> _Attempt[J]:
+        return self._replace(number=self.number + 1)
+
+
 def _in_workers(jobs: Sequence[J], workers: Workers, failed: Failed[J]) -> Iterator[dict[str, Any]]:
-    """Give each job to the next idle worker; jobs that ran out of memory run alone at the end."""
-    todo, idle = deque((job, 1) for job in jobs), list(workers.pools)
-    out_of_memory: deque[tuple[J, int]] = deque()
-    running: dict[Future[dict[str, Any]], tuple[ProcessPoolExecutor, J, int]] = {}
+    """Give each job to the next idle worker; jobs that ran out of memory run alone at the end.
+
+    A worker that died, or whose job ran out of memory and is tried again, is replaced.
+    """
+    todo = deque(_Attempt(job) for job in jobs)
+    out_of_memory: deque[_Attempt[J]] = deque()
+    running: dict[Future[dict[str, Any]], tuple[ProcessPoolExecutor, _Attempt[J]]] = {}
+    idle = list(workers.pools)
     while todo or running or out_of_memory:
         if not (todo or running):  # the memory of the other jobs is free now
             todo.append(out_of_memory.popleft())
         while todo and idle:
-            pool, (job, attempt) = idle.pop(), todo.popleft()
-            running[_submit(pool, job)] = (pool, job, attempt)
+            pool, attempt = idle.pop(), todo.popleft()
+            running[_submit(pool, attempt.job)] = (pool, attempt)
         for ended in wait(running, return_when=FIRST_COMPLETED).done:
-            pool, job, attempt = running.pop(ended)
+            pool, attempt = running.pop(ended)
             try:
                 yield ended.result()
             except BrokenProcessPool:
-                pool = workers.start()
-                if attempt < TRIES:
-                    todo.append((job, attempt + 1))
+                idle.append(workers.start())
+                if attempt.is_last:
+                    why = f"its process died {TRIES} times; try again with fewer --jobs"
+                    failed(attempt.job, why)
                 else:
-                    failed(job, f"its process died {TRIES} times; try again with fewer --jobs")
+                    todo.append(attempt.retry())
             except Exception as error:
-                if "out of memory" in str(error) and attempt < TRIES:
+                if "out of memory" in str(error) and not attempt.is_last:
                     pool.shutdown(wait=False)  # frees the memory of the process
-                    pool = workers.start()
-                    out_of_memory.append((job, attempt + 1))
+                    idle.append(workers.start())
+                    out_of_memory.append(attempt.retry())
                 else:
-                    failed(job, reason(error))
-            idle.append(pool)
+                    idle.append(pool)
+                    failed(attempt.job, reason(error))
+            else:
+                idle.append(pool)
 
 
 def _submit(pool: ProcessPoolExecutor, job: Job) -> Future[dict[str, Any]]:

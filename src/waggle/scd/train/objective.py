@@ -35,7 +35,8 @@ Sums: TypeAlias = dict[str, float | Tensor]
 class Pass(NamedTuple):
     """The sequences of one pass and their targets, on the device.
 
-    Sequences are the decisions (source, image, source, ...), then the transitions.
+    Sequences are the decisions, then the transitions. With images, every decision is two sequences:
+    source, image, source, image, ...; without images it is one, which counts as its own image.
     """
 
     ragged: Ragged
@@ -50,6 +51,10 @@ class Pass(NamedTuple):
     targets: Tensor
     """m(next view) of every transition."""
     eventful: Tensor
+
+    def sources_and_images(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Split values of the decisions' sequences; without images, both parts are the sources."""
+        return values[0 :: self.step], values[self.step - 1 :: self.step]
 
     def costs(self) -> Sums:
         """Return token counts of the pass; the replay of a CUDA graph cannot report them."""
@@ -77,10 +82,12 @@ def make_pass(batch: Batch, device: str, *, fixed: bool = False, tree: bool = Fa
         lengths, prompts = lengths[order], prompts[order]
         ids = ids[spans(starts, lengths)]
     return Pass(
-        lay_out(ids, lengths, prompts, device=device, fixed=fixed, tree=tree),
-        len(decisions), 1 if images is None else 2, to_device(decisions.labels, device),
-        len(transitions), to_device(transitions.labels, device),
-        to_device(transitions.targets, device), to_device(transitions.eventful, device),
+        ragged=lay_out(ids, lengths, prompts, device=device, fixed=fixed, tree=tree),
+        decisions=len(decisions), step=1 if images is None else 2,
+        labels=to_device(decisions.labels, device),
+        transitions=len(transitions), rho=to_device(transitions.labels, device),
+        targets=to_device(transitions.targets, device),
+        eventful=to_device(transitions.eventful, device),
     )  # fmt: skip
 
 
@@ -138,26 +145,26 @@ class Objective:
         self, shown: Pass, passed: PassOutput, heads: Heads | None, sums: Sums
     ) -> Tensor:
         """Sum the decision loss and the weighted orbit loss (Eq. token-loss, orbit-loss)."""
-        step, rows, record = shown.step, shown.step * shown.decisions, shown.ragged.record
-        # Filler tokens belong to an extra record after the last, which is cut off.
+        sequence_of, sequences = shown.ragged.record, shown.step * shown.decisions
+        # Transitions follow the decisions; filler tokens belong to an extra record after the last.
         records = len(passed.hidden) + 1
-        token = losses.record_loss(passed.nll, record, records, mean=self._mean)[:rows]
-        own, image = token[0::step], token[step - 1 :: step]
-        source = (record % step == 0) & (record < rows)
+        loss = losses.record_loss(passed.nll, sequence_of, records, mean=self._mean)[:sequences]
+        source_loss, image_loss = shown.sources_and_images(loss)
+        is_source = (sequence_of % shown.step == 0) & (sequence_of < sequences)
         sums |= {
             "decisions": shown.decisions,
-            "decision": own.detach().sum(),
-            "nll": (passed.nll.detach() * source).sum(),
-            "nll.tokens": source.sum(),
+            "decision": source_loss.detach().sum(),
+            "nll": (passed.nll.detach() * is_source).sum(),
+            "nll.tokens": is_source.sum(),
         }
         if heads is None:
-            return own.sum()
-        logits = heads.orbit(passed.hidden[:rows])
-        one, other = logits[0::step], logits[step - 1 :: step]
-        orbit = losses.orbit_head_loss(one, other, shown.labels, self._beta)
-        sums["orbit"] = orbit.detach().sum()
-        sums["orbit.hits"] = losses.orbit_accuracy(one.detach(), shown.labels).sum()
-        return (own + self._orbit * (image + orbit)).sum()
+            return source_loss.sum()
+        logits = heads.orbit(passed.hidden[:sequences])
+        source, image = shown.sources_and_images(logits)
+        head_loss = losses.orbit_head_loss(source, image, shown.labels, self._beta)
+        sums["orbit"] = head_loss.detach().sum()
+        sums["orbit.hits"] = losses.orbit_accuracy(source.detach(), shown.labels).sum()
+        return (source_loss + self._orbit * (image_loss + head_loss)).sum()
 
     def _transitions(self, shown: Pass, hidden: Tensor, heads: Heads, sums: Sums) -> Tensor:
         """Sum the weighted field loss (Eq. field-loss-components)."""

@@ -25,13 +25,13 @@ from waggle.extras import extra_of
 
 HELP = """Run, evaluate and train anonymous local laws that organise swarms of LLM agents.
 
-Start with `waggle demo`; `waggle list` shows what can be run. Every command has `--help`.
+To start, run `waggle demo`. `waggle list` shows what can be run. Every command has `--help`.
 No command uses the network unless its help says so."""
 
 EPILOGUE = (
-    "Every command takes `--plugin FILE.py`, a file with substrates, laws or metrics of your own, "
-    "and `--watchdog SECONDS`, the longest that a law may take for one batch (no limit if unset). "
-    "Exit codes: 0 done, 1 a check or a part of the work failed, 2 not possible as asked."
+    "Every command accepts `--plugin FILE.py`, which loads your own substrates, laws or metrics, "
+    "and `--watchdog SECONDS`, the time limit of a law for one batch (default: no limit). "
+    "Exit codes: 0 success, 1 a check or part of the work failed, 2 the command could not be run."
 )
 
 
@@ -52,62 +52,62 @@ HEADINGS: dict[str, tuple[str, ...]] = {
 """The overview: headings, and the first words of their commands."""
 COMMANDS = {
     "demo": Command("play.demo:demo", "Watch a shipped law organise a swarm."),
-    "run": Command("play.run:command", "Run one episode and keep its record."),
-    "show": Command("play.show:show", "Show what an agent saw, said and did."),
-    "view": Command("play.view:view", "Look at episodes in the browser."),
-    "gif": Command("play.gif:gif", "Make a moving picture of an episode."),
-    "replay": Command("play.replay:replay", "Recompute a record and compare."),
+    "run": Command("play.run:command", "Run one episode and save its record."),
+    "show": Command("play.show:show", "Show views, decisions and writes of a record."),
+    "view": Command("play.view:view", "Show episodes in the browser."),
+    "gif": Command("play.gif:gif", "Render an episode as an animated image."),
+    "replay": Command("play.replay:replay", "Recompute a record and report differences."),
     "serve": Command("play.serve:serve", "Serve a law over an OpenAI-compatible API."),
-    "eval": Command("measure.evaluate:evaluate", "Run a recipe of many episodes, resumably."),
-    "report": Command("measure.evaluate:report", "Write the tables of a run from its rows."),
+    "eval": Command("measure.evaluate:evaluate", "Run the episodes of a recipe; resumable."),
+    "report": Command("measure.evaluate:report", "Write the report of a run from its rows."),
     "archive": Command("measure.evaluate:archive", "Pack the rows of a run for a repository."),
-    "check substrate": Command("measure.check:substrate", "Check that a substrate is sound."),
-    "check law": Command("measure.check:law", "Check that a law is sound."),
-    "check record": Command("measure.check:record", "Check that a record file is whole."),
-    "check rows": Command("measure.check:rows", "Play some rows of a run again."),
-    "check vectors": Command("measure.check:vectors", "Compare with recorded vectors."),
+    "check substrate": Command("measure.check:substrate", "Check the invariants of a substrate."),
+    "check law": Command("measure.check:law", "Check the invariants of a law."),
+    "check record": Command("measure.check:record", "Check that a record file is complete."),
+    "check rows": Command("measure.check:rows", "Play sampled rows of a run again."),
+    "check vectors": Command("measure.check:vectors", "Replay recorded vectors."),
     "check graphs": Command("measure.check:graphs", "Check AgentsNet graph files."),
-    "bound silo": Command("measure.bound:silo", "What information flow allows on Silo."),
+    "bound silo": Command("measure.bound:silo", "Compute information-flow bounds on Silo."),
     "bound swarmbench": Command(
-        "measure.bound:swarmbench", "What free communication brings on SwarmBench."
+        "measure.bound:swarmbench", "Compute free-communication bounds on SwarmBench."
     ),
-    "bench runtime": Command("measure.bench:command", "Cost of the runtime per local update."),
-    "bench silo": Command("measure.bench:command", "Seconds of a whole Silo episode."),
-    "bench swarmbench": Command("measure.bench:command", "Rounds per second of SwarmBench."),
-    "bench engine": Command("measure.bench:command", "Decisions per second of the LLM engine."),
-    "bench play": Command("measure.bench:command", "Decisions per second of whole episodes."),
-    "bench train": Command("measure.bench:command", "Cost of a training update."),
+    "bench runtime": Command("measure.bench:command", "Measure the runtime cost per local update."),
+    "bench silo": Command("measure.bench:command", "Measure seconds per Silo episode."),
+    "bench swarmbench": Command("measure.bench:command", "Measure SwarmBench rounds per second."),
+    "bench engine": Command("measure.bench:command", "Measure LLM engine decisions per second."),
+    "bench play": Command("measure.bench:command", "Measure decisions per second of episodes."),
+    "bench train": Command("measure.bench:command", "Measure the cost of a training update."),
     "corpus build": Command("training.corpus:build", "Generate the views of a corpus."),
     "corpus label": Command("training.corpus:label", "Label a corpus with a teacher."),
     "corpus transitions": Command("training.corpus:transitions", "Collect transitions."),
     "corpus tokenizer": Command("training.corpus:tokenizer", "Train the tokenizer of nano."),
     "corpus stats": Command("training.corpus:stats", "Print the datasheet of a corpus."),
-    "corpus manifest": Command("training.corpus:manifest", "Declare the families of problems."),
-    "train": Command("training.train:train", "Train a law by a recipe."),
-    "tune": Command("training.tune:tune", "Choose the learning rate of a recipe."),
+    "corpus manifest": Command("training.corpus:manifest", "Write the training manifest."),
+    "train": Command("training.train:train", "Train a law from a recipe."),
+    "tune": Command("training.tune:tune", "Choose the learning rate for a recipe."),
     "learn": Command("training.learn:learn", "Train a law from the score of a world."),
-    "fit": Command("training.fit:fit", "Train a learned peer method."),
+    "fit": Command("training.fit:fit", "Train a peer method."),
     "diagnose": Command("training.diagnose:diagnose", "Measure a law on held-out data."),
-    "law ranks": Command("training.law:ranks", "Measure how large an adapter must be."),
-    "law pack": Command("training.law:pack", "Make a trained law shippable."),
-    "law card": Command("training.law:card", "Write the model card of a shippable law."),
+    "law ranks": Command("training.law:ranks", "Measure the adapter rank a law needs."),
+    "law pack": Command("training.law:pack", "Pack a trained law for distribution."),
+    "law card": Command("training.law:card", "Rewrite the model card of a packed law."),
     "list": Command("setup.listing:show", "List substrates, tasks, laws, methods and metrics."),
-    "new": Command("setup.new:new", "Write a law, metric, substrate or worker of your own."),
-    "recipes list": Command("setup.recipes:show", "List the recipes that come along."),
-    "recipes copy": Command("setup.recipes:copy", "Copy recipes here, to play or change them."),
-    "models fetch": Command("setup.models:fetch", "Fetch a model to this machine."),
-    "models list": Command("setup.models:show", "List named models and the laws that ship."),
+    "new": Command("setup.new:new", "Create a law, metric, substrate or worker."),
+    "recipes list": Command("setup.recipes:show", "List the bundled recipes."),
+    "recipes copy": Command("setup.recipes:copy", "Copy bundled recipes to a folder."),
+    "models fetch": Command("setup.models:fetch", "Download a model."),
+    "models list": Command("setup.models:show", "List known models and shipped laws."),
     "models path": Command("setup.models:path", "Print the folder of a model."),
     "doctor": Command("setup.doctor:doctor", "Check the installation."),
 }
 GROUPS = {
-    "check": "Check a substrate, a law, a record, rows, vectors or graph files.",
-    "bound": "Upper bounds: what communication without a law reaches.",
-    "bench": "Measure speed on this machine, from a checkout of the repository.",
-    "corpus": "Make the data that a law is trained on.",
-    "law": "Pack a trained law, with its model card.",
-    "models": "Fetch, list and locate model weights.",
-    "recipes": "List and copy the recipes that come with the package.",
+    "check": "Check a substrate, law, record, rows, vectors or graph files.",
+    "bound": "Compute upper bounds for communication without a law.",
+    "bench": "Measure speed on this machine; needs a checkout of the repository.",
+    "corpus": "Build the training data of a law.",
+    "law": "Pack a trained law and its model card.",
+    "models": "Download, list and locate model weights.",
+    "recipes": "List and copy the recipes bundled with the package.",
 }
 
 _ALONE = ("--help", "-h", "--version")

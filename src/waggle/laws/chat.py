@@ -32,20 +32,21 @@ class ChatLaw:
     """A law that decides by querying a chat endpoint.
 
     Args:
-        base_url: address of the endpoint, e.g. http://localhost:11434/v1.
-        model: name of the model at the endpoint.
-        api: the protocol, `openai` (chat completions) or `anthropic` (messages); `auto` takes
+        base_url: URL of the endpoint, e.g. http://localhost:11434/v1.
+        model: model name at the endpoint.
+        api: protocol: `openai` (chat completions) or `anthropic` (messages); `auto` selects
             Anthropic's for addresses of anthropic.com.
-        api_key_env: environment variable with the key, if the endpoint needs one; by default
+        api_key_env: environment variable with the API key, if the endpoint needs one. Default:
             OPENAI_API_KEY or ANTHROPIC_API_KEY.
-        concurrency: largest number of concurrent requests.
-        rate: largest number of requests per minute; 0 for no limit.
-        timeout: seconds one question may take, including all attempts and waits.
-        retries: further attempts after lost connections, 408, 409, 425, 429 and 5xx, with growing
-            waits; Retry-After is honoured.
+        concurrency: maximum concurrent requests.
+        rate: maximum requests per minute; 0 for no limit.
+        timeout: time limit per question in seconds, including all attempts and waits.
+        retries: retries after lost connections, 408, 409, 425, 429 and 5xx, with increasing waits;
+            Retry-After is honoured.
         patience: consecutive failures after which requests pause for one `timeout`.
         temperature: sampling temperature; left out if the server refuses it.
-        max_tokens: longest answer; sent as max_completion_tokens if the server requires that.
+        max_tokens: maximum answer length in tokens; sent as max_completion_tokens if the server
+            requires that.
         response_format: `json` requests a JSON object from an OpenAI-compatible server, unless it
             refuses; `off` does not.
         seed: send the node's own entropy as `seed`, for servers that use it.

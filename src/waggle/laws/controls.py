@@ -39,7 +39,7 @@ class Scripted:
     """Give the answers that a test prescribes: one text for every call, or a function's result.
 
     Args:
-        script: the answer to every call, or a function that returns it for a request.
+        script: answer to every call, or a function that returns it for a request.
     """
 
     name: ClassVar[str] = "scripted"

@@ -50,19 +50,20 @@ class LocalLaw:
     """A law that decides with a causal language model.
 
     Args:
-        model: a name of `waggle models list`, a Hugging Face id, or a folder; by default the
-            backbone that the adapter names, else the pretrained default.
+        model: name from `waggle models list`, Hugging Face id, or folder. Default: the backbone
+            that the adapter names, else the pretrained default.
         mode: `free` decodes greedily (used for the reported numbers); `constrained` generates only
             records that are admissible in the view.
         adapter: folder of a PEFT adapter.
         merge: merge the adapter into the weights; off keeps it separate, which is slower.
         device: `auto`, `cpu` or `cuda`.
         dtype: `auto`, `float32`, `bfloat16` or `int8`; `int8` rounds the weights, is 1.1 to 1.5
-            times as fast on a CPU, and may change answers.
-        max_new_tokens: longest free answer, in tokens.
-        max_rows: largest batch; further nodes queue. By default 64 on a CPU, 512 on a GPU.
-        speculate: verify drafts from earlier answers (never changes an answer).
-        temperature: 0 decodes greedily; above 0 every request is sampled with its own entropy.
+            times as fast on a CPU, and can change answers.
+        max_new_tokens: maximum length of a free answer in tokens.
+        max_rows: maximum batch size; further nodes wait. Default: 64 on a CPU, 512 on a GPU.
+        speculate: verify drafts from earlier answers; never changes an answer.
+        temperature: sampling temperature; 0 decodes greedily, above 0 every request is sampled with
+            its own entropy.
     """
 
     batched = True

@@ -76,8 +76,8 @@ class Shipped:
                 only records that are admissible in the view.
             device: `auto`, `cpu` or `cuda`.
             dtype: `auto`, `float32`, `bfloat16` or `int8`; `int8` rounds the weights, is 1.1 to 1.5
-                times as fast on a CPU, and may change answers.
-            max_rows: largest batch; further nodes queue. By default 64 on a CPU, 512 on a GPU.
+                times as fast on a CPU, and can change answers.
+            max_rows: maximum batch size; further nodes wait. Default: 64 on a CPU, 512 on a GPU.
         """
         law = of_folder(self._place(), mode, device=device, dtype=dtype, max_rows=max_rows)
         law.name = self.name

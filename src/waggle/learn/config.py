@@ -46,15 +46,15 @@ class Machine(_Settings):
     processes: Count = 1
     """Processes that play episodes; with 1, the learning process plays them itself."""
     dtype: Literal["auto", "bfloat16", "float32"] = "auto"
-    """Precision of training; by default bfloat16 on a GPU."""
+    """Training precision. Default: bfloat16 on a GPU."""
     tokens_per_pass: Count = 32_768
-    """Tokens of one pass in training; lower it if memory runs out."""
+    """Tokens per training pass; lower it if memory runs out."""
     compile: bool = False
-    """Compile the layers that are trained: half a minute at first, then faster on a GPU."""
+    """Compile the trained layers: takes half a minute at first, then faster on a GPU."""
     save_every: Count = 20
-    """Batches between two checkpoints."""
+    """Batches between checkpoints."""
     tracker: str = "none"
-    """A tracker in addition to `metrics.jsonl`: `none`, `tensorboard`, `trackio` or `wandb`."""
+    """Tracker used besides `metrics.jsonl`: `none`, `tensorboard`, `trackio` or `wandb`."""
 
 
 class Settings(_Settings):
@@ -64,19 +64,19 @@ class Settings(_Settings):
     tasks: tuple[str, ...] = ()
     """Names of `waggle list tasks`, or of a substrate for all of its tasks."""
     often: dict[str, Count] = {}
-    """Tasks that get more cases than others, and how many times as many."""
+    """Tasks that get more cases than others, and by what factor."""
     n: tuple[Count, ...] = (8,)
     """Swarm sizes; cases cycle through them."""
     rounds: Count | None = None
-    """Local updates of an episode; the task's own horizon if unset."""
+    """Local updates per episode. Default: the task's horizon."""
     shock: bool = False
-    """Whether late counterevidence is injected."""
+    """Inject late counterevidence."""
     options: dict[str, Any] = {}
     """Options of the substrate."""
     vary: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
-    """Option values that vary from case to case, chosen by its seed: graphs, for instance."""
+    """Option values that vary between cases, chosen by the case's seed, e.g. graphs."""
     start: str = "nano"
-    """The starting law: a shipped law, a law's folder, or `scratch`."""
+    """Starting law: a shipped law, a law's folder, or `scratch`."""
     backbone: str = "nano"
     """With `scratch`: the untrained or pretrained model that becomes a law."""
     order: Literal["shuffled", "canonical"] = "canonical"
@@ -101,14 +101,14 @@ class Settings(_Settings):
     """How episodes are sampled: from admissible records only, or freely."""
     temperature: Annotated[float, Field(gt=0, le=10)] = 1.0
     charge: Weight = 1.0
-    """Subtracted from the advantage of a decision that was not executable as decoded."""
+    """Penalty subtracted from the advantage of a decision that was not executable as decoded."""
     minutes: Annotated[float, Field(gt=0, le=1_440)] = 10.0
     """Time budget of the loop; the run ends when this or `batches` is reached."""
     batches: Count = 100_000
     ahead: bool = False
-    """Whether a batch is sampled while the previous one is trained on, with weights that are one
-    batch older; it needs several `machine.processes`. The batch after a checkpoint is sampled with
-    the weights of that checkpoint, so that a resumed run is identical."""
+    """Sample a batch while the previous one is trained on, with weights that are one batch older;
+    needs several `machine.processes`. The batch after a checkpoint is sampled with the weights of
+    that checkpoint, so that a resumed run is identical."""
     trained: Count = 4_096
     """Approximate number of decisions per batch to train on, drawn in proportion to credit."""
     updates: Count = 2
@@ -122,7 +122,7 @@ class Settings(_Settings):
     entropy: Weight = 0.0
     """Weight of the entropy of choices."""
     entropy_most: Weight = 10.0
-    """The entropy of a choice is rewarded up to this value."""
+    """Maximum entropy of a choice that is rewarded."""
     legality: Weight = 0.1
     """Weight of the loss that keeps the law admissible when it decodes freely."""
     rehearse: tuple[str, ...] = ()
@@ -139,13 +139,13 @@ class Settings(_Settings):
     """How laws decode in comparisons: freely, as a shipped law does, or from admissible records
     only, if the law will be played that way."""
     trial_every: Count = 10
-    """Batches between two comparisons."""
+    """Batches between comparisons."""
     final_cases: Count = 48
-    """Separate development cases of the final comparison, which decides about the export."""
+    """Separate development cases of the final comparison, which determines the export."""
     fidelity: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     """Decisions on which the credit is compared with closed-loop branches after the run."""
     shuffled: bool = False
-    """Control: advantages are shuffled among decisions; such a run must not learn."""
+    """Control: assign advantages to decisions at random; such a run must not learn."""
     adapter: Adapter = Adapter()
     machine: Machine = Machine()
 

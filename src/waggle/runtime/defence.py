@@ -35,11 +35,11 @@ class Defence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Which defences are on."""
 
     provenance: bool = False
-    """Seal messages; refuse forged ones and statements that their origin has replaced."""
+    """Seal messages; refuse forged messages and statements that their origin has replaced."""
     reputation: bool = False
-    """Show how often own evidence contradicted what came over a channel."""
+    """Show how often a node's own evidence contradicted what a channel delivered."""
     reopening: int = 0
-    """Times that a node may reopen one claim within eight rounds; 0 sets no bound."""
+    """Maximum times a node may reopen one claim within eight rounds; 0 for no limit."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.reopening <= 1_000:

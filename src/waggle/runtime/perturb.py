@@ -21,30 +21,31 @@ class Perturbation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """One execution regime; the default is the unperturbed reference."""
 
     delay: int = 0
-    """Extra delivery delay of each message, uniform on 0 to this many rounds."""
+    """Extra delivery delay of each message, uniform from 0 to this many rounds."""
     loss: float = 0.0
     """Share of messages dropped."""
     churn: float = 0.0
-    """Share of active nodes suspended for a while: no calls, no actions, incoming mail dropped."""
+    """Share of active nodes suspended temporarily: no calls, no actions, incoming messages
+    dropped."""
     churn_rounds: int = 2
-    """How long the suspended nodes are away."""
+    """Rounds for which these nodes are suspended."""
     churn_at: int | None = None
-    """Round of the suspension; if unset, when counterevidence is injected, else at half time."""
+    """Round of the suspension. Default: when counterevidence is injected, else half the horizon."""
     departures: float = 0.0
-    """Share of nodes that leave for good."""
+    """Share of nodes that leave permanently."""
     departures_at: int | None = None
-    """Round of the departures; half time if unset."""
+    """Round of the departures. Default: half the horizon."""
     arrivals: float = 0.0
-    """Share of nodes that are absent at first."""
+    """Share of nodes that are absent at the start."""
     arrivals_at: int | None = None
-    """Round of the arrivals; a quarter of the horizon if unset."""
+    """Round of the arrivals. Default: a quarter of the horizon."""
     call_delay: int = 0
-    """Event-driven engine: extra rounds a call takes, uniform on 0 to this many."""
+    """Event engine only: extra rounds per call, uniform from 0 to this many."""
     byzantine: float = 0.0
-    """Share of nodes that are Byzantine: they attack instead of doing what the law says."""
+    """Share of Byzantine nodes, which attack instead of following the law."""
     attack: Attack = "silent"
-    """What Byzantine nodes do: silent, wait, lie, flipflop, stale, spam, fabricate, challenge or
-    collude."""
+    """Behaviour of Byzantine nodes: silent, wait, lie, flipflop, stale, spam, fabricate, challenge
+    or collude."""
 
     def __post_init__(self) -> None:
         for name in ("loss", "churn", "departures", "arrivals", "byzantine"):

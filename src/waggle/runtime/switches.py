@@ -13,19 +13,19 @@ class Switches(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     conflict: bool = True
     """Off (NoConflict): verified conflict is hidden and conflicting writes carry nothing."""
     decay: bool = True
-    """Off (NoDecay): held traces lose neither novelty, support nor lifetime."""
+    """Off (NoDecay): held traces keep their novelty, support and lifetime."""
     reversible: bool = True
-    """Off (irreversible quorum): a commitment, once made, is never cleared."""
+    """Off (irreversible quorum): a commitment is never cleared."""
     repeats: bool = False
-    """On: repeated writes are sent again; the transient exchange of the native control."""
+    """On: send repeated writes again; the transient exchange of the native control."""
     support: int = 8
-    """Total support the readiness gate asks for."""
+    """Total support required by the readiness gate."""
     coherence: float = 0.6
-    """Support-weighted directional coherence the readiness gate asks for."""
+    """Support-weighted directional coherence required by the readiness gate."""
     channels: int = 2
-    """Incident channels that must carry the claim."""
+    """Number of incident channels that must carry the claim."""
     refresh: int | None = None
-    """Rounds after which a repeated write counts as a refresh; the task's own if unset."""
+    """Rounds after which a repeated write counts as a refresh. Default: the task's own."""
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.coherence <= 1.0:

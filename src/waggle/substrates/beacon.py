@@ -45,11 +45,11 @@ class BeaconOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
 
     scouts: Annotated[float, Field(gt=0, le=1)] = 0.25
-    """Share of the nodes that see the beacon; at least one does."""
+    """Share of nodes that see the beacon; at least one does."""
 
     graph: GraphName = "rings"
-    """Who neighbours whom: two random rings, a random cubic graph, a small world, or neighbours of
-    random points in the plane."""
+    """Contact graph: two random rings, a random cubic graph, a small world, or neighbours of random
+    points in the plane."""
 
 
 class Beacon:

@@ -38,7 +38,7 @@ def test_every_option_of_every_law_is_explained(waggle: Command) -> None:
         assert len(options) == len(plugins.law_options(name))
         assert [each for each in options if len(each["meaning"]) < 10] == [], name
     said = waggle("list", "laws", "--verbose").out
-    assert "--law.timeout: seconds one question may take" in said and "[default: 120.0]" in said
+    assert "--law.timeout: time limit per question" in said and "[default: 120.0]" in said
     assert "--law." in waggle("list", "laws").out
 
 

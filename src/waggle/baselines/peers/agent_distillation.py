@@ -81,8 +81,8 @@ def agentdistill(folder: str, device: str = "auto", max_rows: int | None = None)
     """Imitate a teacher's trajectories, with messages that live one round (Agent Distillation).
 
     Args:
-        folder: folder of the law that `waggle fit agentdistill` wrote.
+        folder: folder of the law written by `waggle fit agentdistill`.
         device: `auto`, `cpu` or `cuda`.
-        max_rows: largest batch; further nodes queue. By default 64 on a CPU, 512 on a GPU.
+        max_rows: maximum batch size; further nodes wait. Default: 64 on a CPU, 512 on a GPU.
     """
     return Transient(of_folder(Path(folder), device=device, max_rows=max_rows))

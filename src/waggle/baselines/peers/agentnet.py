@@ -242,6 +242,6 @@ def agentnet(tau: float = Constants.tau) -> Peer:
     """Route tokens by forward, split and execute over links that learn (AgentNet).
 
     Args:
-        tau: the score that a contact must exceed for a token to be forwarded.
+        tau: score that a contact must exceed for a token to be forwarded.
     """
     return Peer(AgentNet(Constants(tau=tau)))

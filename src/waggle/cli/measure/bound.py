@@ -15,20 +15,20 @@ def silo(
     seeds: int = 5,
     json: AsJson = False,
 ) -> None:
-    """What information flow allows on Silo.
+    """Compute information-flow bounds on Silo.
 
-    For the same cases and contact graphs that `waggle run silo/…` plays: coverage, share of nodes
-    that know everything, mean and strict success S of unlimited flooding, round-robin, random port,
+    Uses the cases and contact graphs of `waggle run silo/…`. Prints coverage, share of nodes that
+    know everything, and mean and strict success S of unlimited flooding, round-robin, random-port,
     oracle-greedy and edge-coloured exchange after R rounds. Example:
 
     `waggle bound silo III-26 -n 32 -n 64`
 
     Args:
-        tasks: Silo tasks such as III-26; all thirty if unset.
+        tasks: Silo tasks such as III-26. Default: all thirty.
         n: Swarm sizes; repeat the option for several.
-        rounds: Rounds of exchange.
-        seed: The first seed.
-        seeds: How many seeds in a row.
+        rounds: Number of rounds of exchange.
+        seed: First seed.
+        seeds: Number of consecutive seeds.
     """
     from waggle import plugins
     from waggle.substrates.silo.ceilings import LEVELS, ceiling_rows
@@ -57,24 +57,25 @@ def swarmbench(
     map: int | None = None,
     json: AsJson = False,
 ) -> None:
-    """What free communication brings on SwarmBench.
+    """Compute free-communication bounds on SwarmBench.
 
-    The same episodes and private proposals as `waggle run swarmbench/…`, but an agent that knows a
-    place reports it every round at no cost: to nobody (private-only), to contacts (late: heard
+    Plays the episodes and private proposals of `waggle run swarmbench/…`, but an agent that knows a
+    place reports it every round at no cost: to nobody (private-only), to contacts (late: received
     after the round, as messages are), from contact to contact, within 6 or 12 cells, to everyone.
-    For foraging also what shortest paths allow agents that are never in each other's way, for
-    synchronization what a shared clock allows without a message. Gains are paired with nobody.
+    For foraging, also prints the bound of shortest paths for agents that never block each other;
+    for synchronization, that of a shared clock without messages. Gains are paired with
+    private-only.
 
     Example:
     `waggle bound swarmbench pursuit -n 16 --seeds 100`
 
     Args:
-        tasks: Tasks of SwarmBench; all five if unset.
+        tasks: SwarmBench tasks. Default: all five.
         n: Swarm sizes; repeat the option for several.
-        seed: The first seed.
-        seeds: How many seeds in a row.
-        rounds: Horizon; the task's own if unset.
-        map: Side of the square map; 24 for more than ten agents if unset.
+        seed: First seed.
+        seeds: Number of consecutive seeds.
+        rounds: Number of rounds. Default: the task's horizon.
+        map: Side of the square map in cells. Default: 24 for more than ten agents.
     """
     from waggle.substrates.swarmbench.adapter import SwarmBench
     from waggle.testing.bound_swarmbench import sharing_table

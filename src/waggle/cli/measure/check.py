@@ -28,21 +28,21 @@ def substrate(
     name: str, /, *, task: str | None = None, n: Size = 8,
     seed: int = Split.DEVELOPMENT.start, json: AsJson = False,
 ) -> int:  # fmt: skip
-    """Check that a substrate is sound.
+    """Check the invariants of a substrate.
 
-    Plays short episodes: views are bounded and hold no forbidden key, proposals are legal, sensing
-    changes nothing, a seed fixes the episode, the order of nodes does not matter, shares average to
-    their score, a relabelled swarm gives the relabelled trajectory bit for bit on both engines,
-    also under delay, loss and churn, nothing travels that the writer's view does not show, and an
-    action that a law chooses is done whatever was heard or is held. The exit code is 1 if any check
-    fails. Example:
+    Plays short episodes and checks that views are bounded and contain no forbidden key, proposals
+    are legal, sensing changes nothing, a seed determines the episode, the order of nodes does not
+    matter, shares average to their score, a relabelled swarm gives the relabelled trajectory bit
+    for bit on both engines, also under delay, loss and churn, messages contain only what the
+    writer's view shows, and an action that a law chooses is executed whatever was received or is
+    held. The exit code is 1 if any check fails. Example:
 
     `waggle check substrate silo --task III-26`
 
     Args:
-        name: A substrate of `waggle list substrates`.
-        task: One of its tasks; all of them if unset.
-        n: Agents in the test episodes; choose a number that the substrate allows.
+        name: Substrate name from `waggle list substrates`.
+        task: Task of the substrate. Default: all of them.
+        n: Agents in the test episodes; the substrate must allow this number.
         seed: Seed of the test episodes.
     """
     from waggle.testing import check_substrate
@@ -65,22 +65,22 @@ def law(
     order: Literal["shuffled", "canonical"] | None = None,
     json: AsJson = False,
 ) -> int:
-    """Check that a law is sound.
+    """Check the invariants of a law.
 
-    Gives the law the views of real episodes and checks: one decode per request, the same for the
-    same request whatever else is in the batch, admissible at first decode, the equivalent decision
-    for every equivalent view, and relabelled trajectories for relabelled swarms. The exit code is 1
-    if any check fails. The law's own options follow as `--law.KEY VALUE`. Example:
+    Gives the law views of real episodes and checks: one decode per request, the same for the same
+    request whatever else is in the batch, admissible at first decode, equivalent decisions for
+    equivalent views, and relabelled trajectories for relabelled swarms. The exit code is 1 if any
+    check fails. Pass the law's options as `--law.KEY VALUE`. Example:
 
     `waggle check law nano --substrate silo --task III-26`
 
     Args:
-        name: A law of `waggle list laws`, or a law's folder.
-        substrate: Where the views come from.
-        task: One of its tasks; the first if unset.
+        name: Name from `waggle list laws`, or a law's folder.
+        substrate: Substrate that provides the views.
+        task: Task of the substrate. Default: the first.
         n: Agents in the test episodes.
         seed: Seed of the test episodes.
-        order: How the views list their records; the law's own order if unset.
+        order: Order of the records in the views. Default: the law's own order.
     """
     from waggle.testing import check_law
 
@@ -106,13 +106,14 @@ def _show(report: Report, json: bool) -> int:
 
 
 def record(path: Path, /, *, json: AsJson = False) -> int:
-    """Check that a record file is whole.
+    """Check that a record file is complete.
 
     Reads every entry and checks that there is one header, the rounds in order, and one footer.
-    `waggle replay` also recomputes it. The exit code is 2 if the file is not a whole record.
+    `waggle replay` also recomputes the episode. The exit code is 2 if the file is not a complete
+    record.
 
     Args:
-        path: A record file, as `waggle run` writes it.
+        path: Record file written by `waggle run`.
     """
     episode = read(path)
     case, rounds = episode.header.case, len(episode.rounds)
@@ -133,20 +134,20 @@ def rows(
     folder: Path, /, *, methods: Chosen = "", cells: int = 50, workers: int | None = None,
     json: AsJson = False,
 ) -> int:  # fmt: skip
-    """Play some episodes of a run or an archive again and compare them with their rows.
+    """Play sampled episodes of a run or an archive again and compare them with their rows.
 
-    Rows outlive the code that played them. This plays cells of laws without weights, drawn evenly
-    over methods, substrates and populations, and compares every score, metric and counter. The exit
-    code is 1 if any differs: play that method again (`waggle eval RECIPE --methods METHOD
-    --again`). Example:
+    Finds rows that the current code no longer reproduces. Plays cells of laws without weights,
+    sampled evenly over methods, substrates and populations, and compares every score, metric and
+    counter. The exit code is 1 if any differs: play that method again (`waggle eval RECIPE
+    --methods METHOD --again`). Example:
 
     `waggle check rows results/anchors --cells 20`
 
     Args:
-        folder: A run directory of `waggle eval`, or an archive of one.
-        methods: Check these methods only, e.g. `expert,nocomm`.
-        cells: How many episodes to play.
-        workers: Worker processes, one per core if unset.
+        folder: Run directory of `waggle eval`, or an archive of one.
+        methods: Check only these methods, e.g. `expert,nocomm`.
+        cells: Number of episodes to play.
+        workers: Number of worker processes. Default: one per core.
     """
     from waggle.evaluate import executors, plan
     from waggle.evaluate.recheck import drawn, recheck, rules
@@ -183,17 +184,18 @@ def rows(
 def vectors(
     substrate: str, folder: Path, /, *, graphs: Path | None = None, json: AsJson = False
 ) -> int:
-    """Replay every recorded vector of a folder and compare.
+    """Replay the recorded vectors of a folder and compare.
 
-    Prints how many passed and failed and the first difference. The exit code is 0 only if at least
-    one vector was found and none failed. Example:
+    Prints the numbers of passed and failed vectors and the first difference. The exit code is 0
+    only if at least one vector was found and none failed. Example:
 
     `waggle check vectors silo tests/golden/silo`
 
     Args:
-        substrate: swarmbench, silo or agentsnet.
+        substrate: Substrate: swarmbench, silo or agentsnet.
         folder: Folder with the recorded vectors.
-        graphs: For agentsnet: where graph ids resolve (the folder `graphs` beside FOLDER if unset).
+        graphs: For agentsnet: folder in which graph ids are looked up. Default: `graphs` beside
+            FOLDER.
     """
     if substrate not in VECTORS:
         known, hint = ", ".join(VECTORS), suggest(substrate, list(VECTORS))
@@ -208,7 +210,7 @@ def vectors(
 def graphs(folder: Path, /, *, json: AsJson = False) -> int:
     """Check the AgentsNet graph files of a folder.
 
-    Each graph must be connected and simple, with diameter, maximum degree and names as recorded.
+    Each graph must be connected and simple, with the recorded diameter, maximum degree and names.
     The exit code is 0 only if at least one graph was found and none failed.
 
     Args:

@@ -62,40 +62,41 @@ def evaluate(
     worker_options: WorkerOptions = None,
     json: AsJson = False,
 ) -> int:
-    """Run every unfinished cell of a recipe, or of a part of it.
+    """Run the unfinished cells of a recipe, or of a part of it.
 
-    Cells are method x task x N x seed, each with a stable id. A second call plays only what is
-    missing or failed, so an interrupted run loses no finished cell. Parts may be played at
-    different times and, with `--merge`, on different machines. A law is left out if its weights are
-    missing, or if it was trained again since its finished rows were played; if `--methods` names
-    it, the call ends instead. Write the tables with `waggle report DIR`. Example:
+    A cell is one method x task x N x seed, with a stable id. Running the command again plays only
+    what is missing or failed, so an interrupted run loses no finished cell. Parts can be played at
+    different times and, with `--merge`, on different machines. A law is skipped if its weights are
+    missing, or if it was retrained after its finished rows were played; if `--methods` names it,
+    the command fails instead. Write the tables with `waggle report DIR`. Example:
 
     `waggle eval recipes/silo_sources.toml --methods expert,heuristic -n 16 --seeds 1`
 
     Args:
-        recipe: A TOML file as in `recipes/`.
-        out: Run directory; `runs/NAME` if unset, after the name of the recipe file.
-        methods: Play these methods only, e.g. `expert,nano*`.
-        tasks: Play these tasks only, e.g. `silo/*,swarmbench/pursuit`.
-        n: Play these population sizes only, e.g. `16,32`.
-        seeds: Play only so many seeds of every setting, the smallest first.
-        executor: Where rules play: here (inline), in worker processes, or on a Ray cluster. Laws
-            that want large batches play many episodes side by side instead (see --processes).
-        workers: Worker processes, one per core if unset; on Ray, cells that run at a time.
-        processes: Processes for a law that wants large batches, each with its own engine; several
-            may share one GPU (WAGGLE_GPU_SHARE=0.5 keeps each to half of its memory).
-        width: Requests per batch of such a law, in each process; 256, in batches of the engine's
-            own size, if unset. Use 512 on a GPU, 64 on a CPU.
-        keep: Keep the record of every episode beside its row.
+        recipe: Evaluation recipe, a TOML file as in `recipes/`.
+        out: Run directory. Default: `runs/NAME`, after the name of the recipe file.
+        methods: Play only these methods, e.g. `expert,nano*`.
+        tasks: Play only these tasks, e.g. `silo/*,swarmbench/pursuit`.
+        n: Play only these population sizes, e.g. `16,32`.
+        seeds: Play only this many seeds per setting, the smallest first.
+        executor: Where to play rule-based laws: in this process (inline), in worker processes, or
+            on a Ray cluster. Laws that use large batches play many episodes in parallel instead
+            (see --processes).
+        workers: Number of worker processes; on Ray, of concurrent cells. Default: one per core.
+        processes: Number of processes for a law that uses large batches, each with its own engine;
+            several can share one GPU (WAGGLE_GPU_SHARE=0.5 limits each to half of its memory).
+        width: Requests per batch of such a law, in each process. Default: 256, in batches of the
+            engine's own size. Use 512 on a GPU, 64 on a CPU.
+        keep: Save the record of every episode beside its row.
         view: Show the episodes in the browser while they are played, as `waggle view` does, and
-            keep their records; on a terminal the page stays until Ctrl-C.
-        again: Play finished cells again, after a law has changed; the new rows count once all are
-            played. The same call continues after an interruption.
-        merge: Play nothing; take finished rows of the recipe from this run directory or archive.
-            With --again they replace rows that differ or have other weights. May be repeated.
-        dry_run: Play nothing; print cells and decisions of each method, finished and left.
-        worker: Hire this worker instead for the methods that have private workers. Its options
-            follow as `--worker.KEY VALUE`; schedules stay as the recipe has them.
+            save their records; on a terminal the page stays open until Ctrl-C.
+        again: Play finished cells again, after a law has changed; the new rows take effect once all
+            are played. The same command resumes after an interruption.
+        merge: Play nothing; import finished rows of the recipe from this run directory or archive.
+            With --again, they replace rows that differ or have other weights. Can be repeated.
+        dry_run: Play nothing; print the cells and decisions of each method, finished and remaining.
+        worker: Use this worker for the methods that have private workers, instead of theirs. Pass
+            its options as `--worker.KEY VALUE`; schedules stay as in the recipe.
     """
     at_least_one(processes=processes, width=1 if width is None else width)
     chosen = plan.load(recipe)
@@ -233,22 +234,22 @@ def report(
 ) -> int:
     """Write the report of a run from its rows: one HTML page, Markdown and LaTeX.
 
-    The files are `report.*` in the run directory. The Markdown is printed as well, on a terminal
-    without its tables. Results of `waggle diagnose --out` in the folder `diagnoses` of the run
-    become its table of held-out decisions. A run of `waggle learn`, or a folder of such runs
-    (training seeds, credits, the shuffled control), is reported with its curves, gains and
-    controls. Example:
+    Writes `report.*` to the run directory and prints the Markdown, on a terminal without its
+    tables. Results of `waggle diagnose --out` in the run's folder `diagnoses` become its table of
+    held-out decisions. For a run of `waggle learn`, or a folder of such runs (training seeds,
+    credits, the shuffled control), the report has its curves, gains and controls. Example:
 
     `waggle report results/primary`
 
     Args:
-        folder: A run directory of `waggle eval` or an archive of one, a run of `waggle learn`, or a
+        folder: Run directory of `waggle eval` or an archive of one, run of `waggle learn`, or
             folder of such runs.
-        records: Measure again from the kept record files (`waggle eval --keep`); no law runs.
-        freeze: Also write the expert's SwarmBench means at N = 8 to this file, as the anchors that
-            normalized scores divide by.
-        pages: Write a Markdown page for every archive in FOLDER, and an index of them, into this
-            folder of the documentation instead: `waggle report results --pages docs/results`.
+        records: Recompute the rows from the saved record files (`waggle eval --keep`); no law is
+            run.
+        freeze: Also write the expert's SwarmBench means at N = 8 to this file, as the anchors by
+            which scores are normalized.
+        pages: Instead write a Markdown page per archive in FOLDER, and an index, to this folder of
+            the documentation: `waggle report results --pages docs/results`.
     """
     if pages is not None:
         written_pages = docs_pages.write(folder, pages)
@@ -299,15 +300,15 @@ def _freeze(recipe: Recipe, folder: Path, target: Path) -> None:
 
 
 def archive(run: Path, to: Path, /, *, json: AsJson = False) -> int:
-    """Pack the rows of a run, so that its tables can be written anywhere without playing.
+    """Pack the rows of a run, so that its tables can be rebuilt anywhere without playing.
 
-    `waggle report TO` writes the tables, `waggle eval RECIPE --merge TO` takes the rows into a run.
-    A second call replaces only methods that have rows in the run. Example:
+    `waggle report TO` writes the tables; `waggle eval RECIPE --merge TO` imports the rows into a
+    run. Running the command again replaces only methods that have rows in the run. Example:
 
     `waggle archive runs/primary results/primary`
 
     Args:
-        run: A run directory of `waggle eval`.
+        run: Run directory of `waggle eval`.
         to: Folder of the archive.
     """
     done = packing.archive(planned(plan.load_run(run), read_rows(run)), run, to)

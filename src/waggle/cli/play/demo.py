@@ -43,15 +43,16 @@ class SceneResult(NamedTuple):
 
 
 def demo(*, law: str = "nano", out: Path = Path("runs/demo"), json: AsJson = False) -> int:
-    """Watch a law organise a swarm of sixteen.
+    """Watch a law organise a swarm of sixteen agents.
 
-    Plays two short episodes and draws every round: one column per agent, the answer it is committed
-    to. In the second one, an agent's data change after answers have formed. Two simpler laws then
-    play the same cases for comparison. The shipped law needs the extra `law` and no network.
+    Plays two short episodes and draws every round: one column per agent, showing the answer it is
+    committed to. In the second episode, one agent's data change after answers have formed. Two
+    simpler laws then play the same cases for comparison. The shipped law needs the extra `law`, but
+    no network.
 
     Args:
-        law: A name of `waggle list laws` or a law's folder.
-        out: Folder for the records; it is made if needed.
+        law: Name from `waggle list laws`, or a law's folder.
+        out: Folder for the records; created if missing.
     """
     made, seconds = _loaded(law)
     console.note(

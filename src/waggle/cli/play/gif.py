@@ -1,4 +1,4 @@
-"""`waggle gif`: an episode as a moving picture."""
+"""`waggle gif`: an episode as an animated image."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ def gif(
     dark: Flag = False,
     json: AsJson = False,
 ) -> int:
-    """Make a moving picture of an episode.
+    """Render an episode as an animated image.
 
-    The picture is what `waggle view` shows, drawn by the same page in a headless Chromium or Chrome
-    of this machine: title, swarm, legend and curves, round by round. Long episodes skip rounds, and
-    a file has at most 160 frames and 8 MB. Needs the extras `serve` and `report`. Example:
+    Draws the page of `waggle view` in headless Chromium or Chrome on this machine: title, swarm,
+    legend and curves, round by round. Long episodes skip rounds, and a file has at most 160 frames
+    and 8 MB. Needs the extras `serve` and `report`. Example:
 
     `waggle gif runs/RECORD.jsonl.gz --out episode.gif`
 
     Args:
-        record: A record file, as `waggle run` writes it.
-        out: File to write; its ending is gif, png or webp. Beside the record if unset.
-        width: Pixels of the width, 320 to 1600.
-        dark: Light on dark.
+        record: Record file written by `waggle run`.
+        out: Output file, ending in gif, png or webp. Default: a file beside the record.
+        width: Image width in pixels, 320 to 1600.
+        dark: Use a dark background.
     """
     from waggle.runtime.records import SUFFIX
     from waggle.view.gif import animate

@@ -11,16 +11,16 @@ from waggle.core.errors import RecordError
 
 
 def replay(record: Path, /, *, json: AsJson = False) -> int:
-    """Recompute a record and compare.
+    """Recompute a record and report differences.
 
-    Opens the world again, sends the recorded decodes through validator, transport and compiler, and
-    compares every view, decision, write and score with the record. No model runs. The exit code is
-    1 on any difference, and 2 if the file is not a whole record. Example:
+    Opens the world again, passes the recorded decodes through validator, transport and compiler,
+    and compares every view, decision, write and score with the record. No model is run. The exit
+    code is 1 on any difference, and 2 if the file is not a complete record. Example:
 
     `waggle replay runs/RECORD.jsonl.gz`
 
     Args:
-        record: A record file, as `waggle run` writes it.
+        record: Record file written by `waggle run`.
     """
     episode = Episode.load(record)
     try:

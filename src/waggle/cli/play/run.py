@@ -72,12 +72,12 @@ def run(
     json: AsJson = False,
     **groups: Any,
 ) -> int:
-    """Run one episode and keep its record.
+    """Run one episode and save its record.
 
-    Prints scores, own metrics, traffic and the path of the record. Writes: candidates are those
-    that laws asked for, refreshed ones are executed again after the refresh interval. Decodes are
-    counted by the stage of admission that made them legal; `first` are legal as they stand. The
-    same command gives the same record.
+    Prints scores, metrics from plugins, traffic and the path of the record. Among the writes,
+    candidates are those that laws requested; refreshed ones are repeated after the refresh
+    interval. Decodes are counted by the stage of admission that made them legal; `first` means
+    legal as decoded. The same command gives the same record.
 
     Examples:
     `waggle run beacon --shock --watch`
@@ -89,38 +89,38 @@ def run(
     `waggle run beacon -n 100000 --engine ray --shards 4 --curves`
 
     Args:
-        task: A task name of `waggle list tasks`; the part behind the slash alone works where it is
+        task: Task name from `waggle list tasks`; the part after the slash is enough if it is
             unique.
         n: Agents in the swarm.
-        seed: Names the episode. 0 to 9,999 are for training, 10,000 to 10,999 and 20,000 to 24,999
-            for development, 40,000 and up for evaluation.
-        law: A name of `waggle list laws` or a law's folder. Its own options follow as
-            `--law.KEY VALUE`; `waggle run TASK --law NAME --help` shows them.
-        worker: Who makes the private proposals, instead of the task's own rule: native, slips,
-            chat, or `FILE.py:callable`. Its options follow as `--worker.KEY VALUE`:
-            schedule (full or reuse), cache (a file), and the worker's own.
-        rounds: Local updates per agent; the task's own horizon if unset.
-        engine: sync forms all views of a round from one state; event runs calls, deliveries and
-            timers in virtual time; ray plays what sync does, over many actors of Ray, on the
-            cluster that is there or on this machine.
-        shards: Engine ray: actors that the agents are dealt to; 2 if unset.
-        pool: Engine ray: actors that hold a law with weights; one for every GPU if unset.
-        keep_every: Engine ray: rounds between two kept states, from which a lost actor is started
-            again and the same command goes on; 5 if unset, 0 for none.
-        curves: Engine ray: keep scores and counts of every round, not every decision. Such a record
-            is small and cannot be replayed.
-        order: How a view lists its records: shuffled by the node's own stream, or in canonical
-            form. The law's own order if unset; shuffled where it has none.
-        shock: Inject late counterevidence, where the task knows how.
-        out: Folder for the record; it is made if needed.
-        watch: Draw every round: in place on a terminal, each agent in the colour of its claim, else
-            a line for each.
-        fps: Watch at most so many rounds a second; 10 if unset.
-        step: Watch round by round: a key goes on, q plays to the end.
+        seed: Seed of the episode. 0 to 9,999 are for training, 10,000 to 10,999 and 20,000 to
+            24,999 for development, 40,000 and above for evaluation.
+        law: Name from `waggle list laws`, or a law's folder. Pass its options as `--law.KEY VALUE`;
+            `waggle run TASK --law NAME --help` lists them.
+        worker: Worker that makes the private proposals instead of the task's own rule: native,
+            slips, chat, or `FILE.py:callable`. Pass its options as `--worker.KEY VALUE`: schedule
+            (full or reuse), cache (a file), and the worker's own.
+        rounds: Local updates per agent. Default: the task's horizon.
+        engine: Execution engine. sync forms all views of a round from one state; event runs calls,
+            deliveries and timers in virtual time; ray distributes sync over Ray actors, on a
+            running cluster or on this machine.
+        shards: With --engine ray: number of actors among which the agents are divided. Default: 2.
+        pool: With --engine ray: number of actors for a law with weights. Default: one per GPU.
+        keep_every: With --engine ray: rounds between checkpoints, from which a lost actor or an
+            interrupted command resumes; 0 for none. Default: 5.
+        curves: With --engine ray: save scores and counts per round instead of every decision. Such
+            a record is small and cannot be replayed.
+        order: Order of the records in a view: shuffled by the node's own stream, or canonical.
+            Default: the law's own order; shuffled if it has none.
+        shock: Inject late counterevidence, on tasks that support it.
+        out: Folder for the record; created if missing.
+        watch: Draw every round: in place on a terminal, with each agent in the colour of its claim;
+            otherwise one line per round.
+        fps: Watch at no more than this many rounds per second. Default: 10.
+        step: Watch round by round: any key continues, q plays to the end.
         view: Show the episode in the browser while it is played, as `waggle view` does; on a
-            terminal the page stays until Ctrl-C. Needs the extra `serve`.
-        otel: Send the episode as OpenTelemetry spans to where the OTEL_* variables say, by default
-            an OTLP collector on this machine. Uses the network.
+            terminal the page stays open until Ctrl-C. Needs the extra `serve`.
+        otel: Send the episode as OpenTelemetry spans to the endpoint in the OTEL_* variables.
+            Default: an OTLP collector on this machine. Uses the network.
         **groups: Dotted options of the substrates and of the runtime.
     """
     _refuse_foreign(groups, plugins.find_task(task).substrate)

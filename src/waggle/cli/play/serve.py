@@ -29,27 +29,27 @@ def serve(
 ) -> None:
     """Serve a law over an OpenAI-compatible API.
 
-    `waggle run` and `waggle eval` reach it as law `chat` with `--law.base-url http://HOST:PORT/v1`,
-    and may list their views in any order: a law of canonical order gets canonical views. The server
-    listens on this machine only, unless `--public` is given, and then asks for a token: that of the
-    environment variable WAGGLE_TOKEN, or a new one that it prints. Clients send it as API key.
-    `/metrics` counts for Prometheus. With `--replicas` the law lives in processes of its own, which
-    are started again if they die. Needs the extra `serve`. Example:
+    `waggle run` and `waggle eval` use the server as law `chat` with `--law.base-url
+    http://HOST:PORT/v1`. Their views may list records in any order: a law of canonical order
+    receives canonical views. The server listens on this machine only, unless `--public` is given;
+    it then requires a token, which is taken from the environment variable WAGGLE_TOKEN or else
+    generated and printed. Clients send it as API key. `/metrics` serves counters for Prometheus.
+    With `--replicas`, the law runs in separate processes, which are restarted if they die. Needs
+    the extra `serve`. Example:
 
     `waggle serve --law nano --port 8000`
 
     Args:
-        law: A name of `waggle list laws` or a law's folder. Its own options follow as
-            `--law.KEY VALUE`.
+        law: Name from `waggle list laws`, or a law's folder. Pass its options as `--law.KEY VALUE`.
         host: Address to listen on.
         port: Port to listen on.
-        max_queue: Requests that may wait; more are answered with 429.
-        max_batch: The most requests in one batch.
-        max_connections: The most clients at a time; more are turned away.
-        replicas: Copies of the law that decide batches side by side, GPUs in turn; unset, the law
-            decides in the process of the server.
-        replicas_on: Where replicas live: in processes of this machine, or as actors on a Ray
-            cluster (`pip install ray`).
+        max_queue: Maximum waiting requests; further ones are answered with 429.
+        max_batch: Maximum requests per batch.
+        max_connections: Maximum concurrent clients; further ones are refused.
+        replicas: Number of copies of the law that decide batches in parallel, assigned to GPUs in
+            turn. Default: the law runs in the server process.
+        replicas_on: Where replicas run: in processes on this machine, or as actors on a Ray cluster
+            (`pip install ray`).
         public: Allow an address that other machines can reach; use it on trusted networks only.
     """
     _guard(port, max_queue, max_batch, max_connections)

@@ -1,4 +1,4 @@
-"""`waggle show RECORD`: what an agent saw, said and did, as a person reads it."""
+"""`waggle show RECORD`: views, decisions and writes as readable text."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from waggle.runtime.records import read
 def show(
     record: Path, /, *, round: int | None = None, agent: int | None = None, json: AsJson = False
 ) -> int:
-    """Show what an agent saw, said and did.
+    """Show views, decisions and writes of a record.
 
-    With a round and an agent it prints the view slot by slot, the decode, what admission made of
-    it, what was written and what was silenced. With one of them it prints a line for every update,
-    with neither a line for every round. Rounds and agents count from 0. No law runs. Example:
+    With a round and an agent, prints the view slot by slot, the decode, the result of admission,
+    what was written and what was silenced. With only one of them, prints one line per update; with
+    neither, one line per round. Rounds and agents count from 0. No law is run. Example:
 
     `waggle show runs/RECORD.jsonl.gz --round 12 --agent 3`
 
     Args:
-        record: A record file, as `waggle run` writes it.
-        round: The round.
-        agent: The agent.
+        record: Record file written by `waggle run`.
+        round: Round to show.
+        agent: Agent to show.
     """
     episode = read(record)
     if json:

@@ -25,22 +25,22 @@ Place: TypeAlias = Annotated[str, Parameter(allow_leading_hyphen=True)]
 def view(
     runs: Place = "runs", /, *, export: Path | None = None, port: int = 8010, browser: Flag = False
 ) -> None:
-    """Look at episodes in the browser.
+    """Show episodes in the browser.
 
-    Shows who holds what over the rounds, the messages between agents, the curves, and for every
-    decision what the agent saw, said and did. The page is served to this machine alone, until
-    Ctrl-C. No law runs and nothing is fetched from the network. Needs the extra `serve`. Examples:
+    Shows which agents hold which claims over the rounds, the messages between agents, the curves,
+    and the view, answer and effect of every decision. The page is served to this machine only,
+    until Ctrl-C. No law is run, and the network is not used. Needs the extra `serve`. Examples:
 
     `waggle view runs`
 
     `waggle view runs/RECORD.jsonl.gz --export site`
 
     Args:
-        runs: A record, a folder of records, or `-` for a record from standard input.
-        export: Write the page with its records into this new folder instead of serving it; it opens
-            from the disk and can be put on any web server.
+        runs: Record, folder of records, or `-` for a record from standard input.
+        export: Write the page and its records to this new folder instead of serving it; the page
+            opens from disk or from any web server.
         port: Port to listen on.
-        browser: Open the page in the browser of this machine.
+        browser: Open the page in the default browser.
     """
     require_port(port)
     with tempfile.TemporaryDirectory(prefix="waggle-view-") as own:

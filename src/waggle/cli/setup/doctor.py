@@ -32,9 +32,9 @@ class Finding(NamedTuple):
 def doctor(*, json: AsJson = False) -> int:
     """Check the installation.
 
-    Shows versions, what cannot run for want of an extra, substrates and laws that fail to load,
-    accelerators and free disk space. The exit code is 1 only if a package that every command needs
-    is missing.
+    Shows versions, features that are unavailable because an extra is missing, substrates and laws
+    that fail to load, accelerators and free disk space. The exit code is 1 only if a package that
+    every command needs is missing.
     """
     findings = [*_python(), *_packages(), *_extras(), *_plugins(), _device(), _disk()]
     sound = all(f.ok for f in findings if f.required)

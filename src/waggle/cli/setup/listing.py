@@ -18,12 +18,13 @@ Row = Mapping[str, Any]
 def show(kind: Kind | None = None, /, *, verbose: Flag = False, json: AsJson = False) -> None:
     """List substrates, tasks, laws, peer methods, private workers and metrics.
 
-    `waggle run` takes the names under Tasks, or the part behind the slash where it is unique.
-    Plugins that cannot be loaded are listed with the reason.
+    `waggle run` accepts the names under Tasks, or the part after the slash if it is unique. Plugins
+    that cannot be loaded are listed with the reason.
 
     Args:
-        kind: substrates, tasks, laws, methods, workers or metrics; all of them if unset.
-        verbose: Show the options of every law with their meaning.
+        kind: What to list: substrates, tasks, laws, methods, workers or metrics. Default: all of
+            them.
+        verbose: Show the options of every law with their descriptions.
     """
     wanted = [kind] if kind else list(_READERS)
     found = {name: _READERS[name]() for name in wanted}

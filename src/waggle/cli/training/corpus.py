@@ -22,15 +22,16 @@ if TYPE_CHECKING:
 def build(out: Path, /, *, recipe: Path | None = None, workers: int = 1) -> None:
     """Generate the views of a decision corpus, unlabelled.
 
-    Synthetic bundles of eight situation classes and native views of training-seed episodes, split
-    into train, validation and test before labelling. The defaults are the paper's sizes. Example:
+    Generates synthetic bundles of eight situation classes and native views of training-seed
+    episodes, split into train, validation and test before labelling. The default sizes are the
+    paper's. Example:
 
     `waggle corpus build runs/corpus --recipe recipes/tiny.toml`
 
     Args:
         out: Folder of the corpus.
-        recipe: Take the settings of a recipe's [corpus] table.
-        workers: Worker processes; their number does not change the corpus.
+        recipe: Use the settings in the [corpus] table of this recipe.
+        workers: Number of worker processes; does not change the corpus.
     """
     settings = CorpusSettings() if recipe is None else _read(recipe).corpus
     with Progress() as tell:
@@ -58,16 +59,16 @@ def label(
     """Label every view of a corpus with a teacher's record.
 
     The expert is free and deterministic. `--teacher chat` calls an OpenAI-compatible endpoint at
-    temperature 0.2 (`--law.KEY VALUE` sets its options) and keeps the answers, so that a second
-    call asks for no answer twice. Only admissible records enter the corpus. Example:
+    temperature 0.2 (`--law.KEY VALUE` sets its options) and saves the answers, so that a second run
+    repeats no request. Only admissible records enter the corpus. Example:
 
     `waggle corpus label runs/corpus --teacher expert`
 
     Args:
         corpus: Folder of the corpus.
-        teacher: `expert`, `chat`, or any law.
-        fresh: Forget kept answers first.
-        workers: Worker processes; their number does not change the labels.
+        teacher: Teacher: `expert`, `chat`, or any law.
+        fresh: Discard saved answers first.
+        workers: Number of worker processes; does not change the labels.
     """
     from waggle.corpus.teacher import TEMPERATURE, label
 
@@ -91,15 +92,15 @@ def transitions(
     recipe: Path | None = None,
     workers: int = 1,
 ) -> None:
-    """Collect transitions from complete training-seed episodes, in the paper's number.
+    """Collect transitions from complete training-seed episodes, by default the paper's number.
 
     Example: `waggle corpus transitions runs/corpus --law expert`
 
     Args:
         corpus: Folder of the corpus.
-        law: Who plays: the folder of a trained warm start (`.../warm-start/law`) or a law's name.
-        recipe: Take the settings of a recipe's [transitions] table, and its canon order.
-        workers: Worker processes; their number does not change the transitions.
+        law: Law that plays: folder of a trained warm start (`.../warm-start/law`) or a law's name.
+        recipe: Use the settings in the [transitions] table of this recipe, and its canon order.
+        workers: Number of worker processes; does not change the transitions.
     """
     from waggle.corpus.transitions import write
 
@@ -133,13 +134,14 @@ def stats(corpus: Path, /, *, json: AsJson = False) -> None:
 
 
 def manifest(out: Path, /) -> None:
-    """Write what laws of the clean lineage may be trained on: families, texts, exclusions, seeds.
+    """Write the training manifest of the clean lineage: families, texts, exclusions, seeds.
 
-    The file names the generator and has a digest of everything in it; it is committed before such a
-    law plays AgentsNet. Example: `waggle corpus manifest recipes/lineage/manifest.json`
+    It states what laws of the lineage may be trained on, names the generator and contains a digest
+    of everything in it; commit it before such a law plays AgentsNet. Example: `waggle corpus
+    manifest recipes/lineage/manifest.json`
 
     Args:
-        out: The JSON file to write.
+        out: JSON file to write.
     """
     from waggle.corpus.problems.manifest import text
 
@@ -151,10 +153,10 @@ def manifest(out: Path, /) -> None:
 def tokenizer(out: Path, /) -> None:
     """Train the tokenizer of `nano` on prompts and records of the training tasks.
 
-    The package has one already; laws trained with it cannot be run with a new one.
+    The package already includes one; laws trained with it cannot run with a new one.
 
     Args:
-        out: The JSON file to write.
+        out: JSON file to write.
     """
     from waggle.corpus.harvest import tokenizer_texts
     from waggle.models.nano import train_nano_tokenizer

@@ -31,22 +31,22 @@ def diagnose(
     Measures held-out decisions (valid JSON, schema, executable, macro-F1 of the six modes, exact
     match), deployed equivariance in both canon orders with free decoding, and for a trained folder
     the held-out token loss, the frozen-probe field loss and the training-head columns. The result
-    holds the digest of the weights. Files and JSON also hold one value per view and transition, for
-    paired comparisons. Example:
+    contains the digest of the weights. Files and JSON also contain one value per view and
+    transition, for paired comparisons. Example:
 
     `waggle diagnose runs/tiny/seed-0/scd/law --corpus runs/tiny/corpus --views 16`
 
     Args:
-        law: The folder of a trained law (`.../scd/law`), or a law's name. Its own options follow as
+        law: Folder of a trained law (`.../scd/law`), or a law's name. Pass its options as
             `--law.KEY VALUE`.
         corpus: Folder of the corpus, for its test split and transitions.
-        order: Canon order of the decisions; by default the one the law was trained in.
-        views: Held-out synthetic views.
-        native: Native views of development seeds, labelled by the expert.
-        transitions: Of a trained folder: the most transitions to fit the probe on, and to evaluate
-            it on.
-        seed: Seed of the orbit elements and of the probe.
-        out: Also write the result as JSON here.
+        order: Canon order of the decisions. Default: the order in which the law was trained.
+        views: Number of held-out synthetic views.
+        native: Number of native views of development seeds, labelled by the expert.
+        transitions: For a trained folder: maximum number of transitions to fit the probe on, and to
+            evaluate it on.
+        seed: Seed of the orbit elements and the probe.
+        out: Also write the result to this JSON file.
     """
     from json import dumps
 

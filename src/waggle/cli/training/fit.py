@@ -11,22 +11,21 @@ from waggle.cli.training.common import updates_on
 
 
 def fit(method: str, recipe: Path, /, *, out: Path | None = None, workers: int = 1) -> None:
-    """Train a peer of `waggle list methods`.
+    """Train a peer method of `waggle list methods`.
 
     Organisers are trained on development seeds with the deterministic solver, Agent Distillation on
-    trajectories of training seeds.
-    The budget is printed first. The same command goes on with an interrupted fit. The digest of the
-    parameters is printed before and after; rows of an evaluation carry it. Give the file to the
-    law, as `--law.parameters FILE` (`--law.folder FOLDER` for `agentdistill`) or in a recipe's
-    `options`.
+    trajectories of training seeds. The budget is printed first. The same command resumes an
+    interrupted fit. The digest of the parameters is printed before and after; evaluation rows
+    record it. Pass the file to the law with `--law.parameters FILE` (`--law.folder FOLDER` for
+    `agentdistill`) or in a recipe's `options`.
 
     Args:
-        method: A trained method of `waggle list methods`.
-        recipe: What it is fitted to, such as recipes/fit/peers.toml or
-            recipes/fit/agent_distill.toml.
-        out: File of the parameters, runs/fit/METHOD.json if unset; for `agentdistill` the folder of
-            the run.
-        workers: Processes that play the teacher of `agentdistill` and encode its trajectories.
+        method: Trained method from `waggle list methods`.
+        recipe: Fitting recipe, such as recipes/fit/peers.toml or recipes/fit/agent_distill.toml.
+        out: Output file for the parameters; for `agentdistill`, the run directory. Default:
+            runs/fit/METHOD.json.
+        workers: Number of processes that play the teacher of `agentdistill` and encode its
+            trajectories.
     """
     if method == "agentdistill":
         _distil(recipe, out or Path("runs/agentdistill"), workers)

@@ -39,22 +39,22 @@ def ranks(
     out: Path | None = None,
     json: AsJson = False,
 ) -> None:
-    """Measure how large the adapter of a trained law has to be.
+    """Measure the adapter rank that a trained law needs.
 
-    For every rank: bytes, the share of the squared norm of the weight change that is kept, the loss
-    of it by rounding to bfloat16, and the held-out loss per token; for factors fitted to the
-    matrices (plain) and to their outputs on training inputs (fitted). Pack the smallest rank that
-    suffices with `waggle law pack --rank`. Example:
+    Reports for every rank: bytes, the share of the squared norm of the weight change that is kept,
+    its loss by rounding to bfloat16, and the held-out loss per token; for factors fitted to the
+    matrices (plain) and to their outputs on training inputs (fitted). Pack the smallest sufficient
+    rank with `waggle law pack --rank`. Example:
 
     `waggle law ranks runs/smollm2/seed-0/scd/law --ranks 32,64`
 
     Args:
-        source: The `law` folder of a training run.
-        corpus: Folder of its corpus; by default RUN/corpus.
+        source: `law` folder of a training run.
+        corpus: Folder of its corpus. Default: RUN/corpus.
         ranks: Ranks to measure, comma-separated.
-        records: Validation records, and as many training records for the fit.
-        device: auto, cpu or cuda.
-        out: Also write the rows as JSON here.
+        records: Number of validation records, and of training records for the fit.
+        device: Device: auto, cpu or cuda.
+        out: Also write the rows to this JSON file.
     """
     from waggle.scd.ship.low_rank import measure
 
@@ -95,22 +95,22 @@ def pack(
     device: str = "auto",
     results: Given = _NOTHING,
 ) -> None:
-    """Make a trained law shippable: bfloat16 shards, digests, results, model card.
+    """Pack a trained law for distribution: bfloat16 shards, digests, results, model card.
 
-    The folder replaces one of the same name only when it is complete. It takes the results that
-    training left beside the law; give others now, or later with `waggle law card`. Example:
+    A folder of the same name is replaced only when the new one is complete. Includes the results
+    that training saved beside the law; add others now, or later with `waggle law card`. Example:
 
     `waggle law pack runs/nano/seed-0/scd/law nano --out dist`
 
     Args:
-        source: The `law` folder of a training run.
-        name: Name of the shipped law, such as nano.
-        out: Make the folder NAME in this one; NAME may then be any. By default it replaces
-            the law of that name.
-        rank: Rank of the adapter (see `waggle law ranks`); by default the one that was exported.
-        corpus: With --rank: fit the factors to training inputs of this corpus; by default
-            RUN/corpus if it exists.
-        device: With --rank: auto, cpu or cuda.
+        source: `law` folder of a training run.
+        name: Name of the packed law, such as nano.
+        out: Create the folder NAME in this folder; NAME can then be any name. Default: replace the
+            shipped law NAME.
+        rank: Rank of the adapter (see `waggle law ranks`). Default: the exported rank.
+        corpus: With --rank: fit the factors to training inputs of this corpus. Default: RUN/corpus
+            if it exists.
+        device: With --rank: device, auto, cpu or cuda.
         results: Measured results.
     """
     from waggle.shipped.pack import pack as write
@@ -161,15 +161,15 @@ def _finish(folder: Path, law: Manifest, found: dict[str, Any]) -> None:
 
 
 def card(folder: Path, /, *, results: Given = _NOTHING) -> None:
-    """Write the model card of a shippable law again, with further results.
+    """Rewrite the model card of a packed law, with further results.
 
-    Results of the same name are replaced, the others stay. The card and the output name results
-    that are not known to have measured the weights that ship. Example:
+    Results of the same name are replaced; the others stay. The card and the output list results
+    that are not known to have been measured with the shipped weights. Example:
 
     `waggle law card nano --run runs/primary --diagnosis runs/diagnosis.json`
 
     Args:
-        folder: The folder of the law, or the name of one that ships.
+        folder: Folder of a packed law, or name of a shipped law.
         results: Measured results.
     """
     place = shipped.folder(str(folder)) if str(folder) in shipped.names() else folder

@@ -49,38 +49,39 @@ def learn(
     processes: int | None = None,
     out: Path = Path("runs/learn"),
 ) -> int:
-    """Train a law from the score of a world alone; no teacher and no expert are needed.
+    """Train a law from the score of a world alone, without a teacher or an expert.
 
-    Episodes of one case that differ by luck alone are compared, and decisions of better episodes
-    become more likely. A world may say more: `share(node)`, parts that average to its score. The
-    law is exported only if it gains over the start on development cases it was not selected on.
-    Training seeds are 0 to 9,999; evaluation seeds are never played. The same command resumes an
-    interrupted run. For several GPUs: `python -m waggle.scd.train.launch --nproc-per-node 8
-    -m waggle learn ...`. Example, of a few minutes on two cores:
+    Compares episodes of one case that differ only in luck, and makes the decisions of better
+    episodes more likely. A world can also provide `share(node)`, parts that average to its score.
+    The law is exported only if it improves on the starting law, on development cases that were not
+    used for selection. Training seeds are 0 to 9,999; evaluation seeds are never played. The same
+    command resumes an interrupted run. For several GPUs: `python -m waggle.scd.train.launch
+    --nproc-per-node 8 -m waggle learn ...`. Example, taking a few minutes on two cores:
 
     `waggle learn agentsnet/consensus -n 8 --minutes 5 --out runs/consensus`
 
     Args:
-        task: A task name of `waggle list tasks`, several with commas between them, or a substrate
-            for all of its tasks.
-        recipe: A recipe of learning, such as recipes/learn/agentsnet.toml; options count more.
+        task: Task name from `waggle list tasks`, several separated by commas, or a substrate for
+            all of its tasks.
+        recipe: Learning recipe, such as recipes/learn/agentsnet.toml; options override its
+            settings.
         n: Swarm sizes.
-        rounds: Local updates of an episode; the task's own horizon if unset.
-        start: The law it begins with: a law that ships, a law's folder, or `scratch`.
-        credit: How an outcome is shared out among decisions: `group`, `share`, `progress`,
-            `frozen`, `branch`, or `auto`, which takes `share` where the world has it.
-        temperature: Temperature of sampling: high to explore, lower once much is learned.
-        minutes: Time budget of the batches. A batch that has begun is finished, and the comparisons
-            before the first and after the last batch come on top.
-        batches: Most batches of episodes.
-        cases: Cases of a batch; fewer make a batch shorter and its credit noisier.
-        replays: Episodes of each case.
+        rounds: Local updates per episode. Default: the task's horizon.
+        start: Starting law: a shipped law, a law's folder, or `scratch`.
+        credit: How decisions are credited for an outcome: `group`, `share`, `progress`, `frozen`,
+            `branch`, or `auto`, which uses `share` if the world has it.
+        temperature: Sampling temperature: high to explore, lower late in training.
+        minutes: Time budget of the batches in minutes. A batch that has started is finished; the
+            comparisons before the first and after the last batch take additional time.
+        batches: Maximum number of batches of episodes.
+        cases: Cases per batch; fewer make a batch shorter and its credit noisier.
+        replays: Episodes per case.
         seed: Training seed.
-        fidelity: After the run, compare the credit with closed-loop branches of so many decisions;
-            500 says enough.
-        shuffled: Control: deal advantages to decisions at random; such a run must not learn.
-        processes: Processes that play episodes.
-        out: Folder of the run.
+        fidelity: After the run, compare the credit with closed-loop branches of this many
+            decisions; 500 is enough.
+        shuffled: Control: assign advantages to decisions at random; such a run must not learn.
+        processes: Number of processes that play episodes.
+        out: Run directory.
     """
     from waggle.learn.config import read_settings
     from waggle.learn.learner import Learner

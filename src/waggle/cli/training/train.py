@@ -39,32 +39,34 @@ def train(
     start: Path | None = None,
     arms: Path | None = None,
 ) -> int:
-    """Train a law by a recipe: corpus, stage one, transitions, stage two, export, diagnosis.
+    """Train a law from a recipe: corpus, stage one, transitions, stage two, export, diagnosis.
 
     Stage one (the decision-supervised warm start) is trained once per seed and shared by the four
-    arms; stage two follows. A recipe with [harvest] first makes its token corpus; the data of stage
-    two is then made during stage one. The same command resumes an interrupted run from its newest
-    checkpoint, to the same trajectory; a finished run keeps laws and selected weights alone. For
-    several GPUs: `accelerate launch --multi_gpu -m waggle train ...`. Example, of a minute or two:
+    arms; stage two follows. A recipe with [harvest] first builds its token corpus; the data of
+    stage two is then generated during stage one. The same command resumes an interrupted run from
+    its latest checkpoint, on the same trajectory; a finished run keeps only laws and selected
+    weights. For several GPUs: `accelerate launch --multi_gpu -m waggle train ...`. Example, taking
+    one or two minutes:
 
     `waggle train recipes/tiny.toml --out runs/tiny`
 
     Args:
-        recipe: A recipe file, such as recipes/tiny.toml.
-        arm: `decision`, `orbit`, `field` or `scd`; `warm-start` stops after stage one; `all`
-            trains and diagnoses the four arms (OUT/factorial.json).
-        seed: Training seed; arms of one seed share everything but the weights of the losses.
-        seeds: With `--arm all`: paired seeds from one warm start.
-        jobs: Processes that play transitions with the warm start and, with `--arm all`, train and
-            diagnose arms in parallel; on one GPU they share its memory.
-        corpus: Folder of the corpus, built and labelled if it is missing; by default OUT/corpus.
-        out: Folder of the run.
-        workers: Processes that make and encode the corpus.
-        views: Held-out synthetic views to diagnose the law on; with `--arm all` 200 if unset.
-        native: Native views of development seeds to diagnose it on.
-        start: Folder of a warm start of this recipe, which replaces stage one; or of `waggle tune`
-            for it, whose warm start, corpus and chosen rate are taken.
-        arms: With `--arm all`: folder of ARM-SEED.json for reports; by default OUT/arms.
+        recipe: Training recipe, such as recipes/tiny.toml.
+        arm: Arm to train: `decision`, `orbit`, `field` or `scd`; `warm-start` stops after stage
+            one; `all` trains and diagnoses the four arms (OUT/factorial.json).
+        seed: Training seed; arms with the same seed share everything but the weights of the losses.
+        seeds: With `--arm all`: number of paired seeds, trained from one warm start.
+        jobs: Number of processes that play transitions with the warm start and, with `--arm all`,
+            train and diagnose arms in parallel; on one GPU they share its memory.
+        corpus: Folder of the corpus; built and labelled if missing. Default: OUT/corpus.
+        out: Run directory.
+        workers: Number of processes that build and encode the corpus.
+        views: Number of held-out synthetic views to diagnose the law on; 200 if unset with `--arm
+            all`.
+        native: Number of native views of development seeds to diagnose the law on.
+        start: Folder of a warm start of this recipe, used instead of stage one; or of a `waggle
+            tune` search for it, whose warm start, corpus and chosen rate are used.
+        arms: With `--arm all`: folder for ARM-SEED.json files, used by reports. Default: OUT/arms.
     """
     from waggle.scd.config import read_recipe
     from waggle.scd.files import read_json

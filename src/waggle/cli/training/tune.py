@@ -38,23 +38,24 @@ def tune(
 ) -> int:
     """Choose the learning rate by the validation loss of the decision-only arm.
 
-    Trains every candidate from one warm start on decision records alone: no orbit images, no heads,
-    no transitions. Chooses the least validation loss, then the smaller rate. Write the choice into
-    the recipe, then train all arms with it. The same command continues an interrupted search, and
-    may name more rates. Example, of some minutes on a CPU:
+    Trains every candidate from one warm start on decision records alone: no orbit images, heads or
+    transitions. Chooses the lowest validation loss and, among ties, the smaller rate. Write the
+    chosen rate to the recipe, then train all arms with it. The same command resumes an interrupted
+    search, and can add rates. Example, taking a few minutes on a CPU:
 
     `waggle tune recipes/tiny.toml --rates 5e-4,1e-3,2e-3 --out runs/tiny-tune`
 
     Args:
-        recipe: A recipe file, such as recipes/factorial_nano.toml.
-        rates: Learning rates of stage two, above 0 and at most 1, such as 1e-5,2e-5,5e-5.
-        updates: Length of stage two in the search; by default the recipe's.
-        seconds: Time budget of the warm start; by default the recipe's.
-        jobs: Processes that train candidates in parallel.
-        workers: Processes that make and encode the corpus.
-        corpus: Folder of the corpus, built and labelled if it is missing; by default OUT/corpus.
+        recipe: Training recipe, such as recipes/factorial_nano.toml.
+        rates: Comma-separated learning rates of stage two, above 0 and at most 1, such as
+            1e-5,2e-5,5e-5.
+        updates: Number of updates of stage two in the search. Default: the recipe's.
+        seconds: Time budget of the warm start in seconds. Default: the recipe's.
+        jobs: Number of processes that train candidates in parallel.
+        workers: Number of processes that build and encode the corpus.
+        corpus: Folder of the corpus; built and labelled if missing. Default: OUT/corpus.
         out: Folder of the search.
-        seed: Training seed of the search, from 1000 up: arms have those from 0 up.
+        seed: Training seed of the search, 1000 or above; arms use seeds from 0.
     """
     from waggle.scd.config import read_recipe
     from waggle.scd.run import tune as search

@@ -30,13 +30,13 @@ class AgentsNetOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
 
     family: Literal["ws", "ba", "dt"] = "ws"
-    """Graph family: ws SmallWorld, ba ScaleFree, dt Delaunay."""
+    """Graph family: ws (SmallWorld), ba (ScaleFree) or dt (Delaunay)."""
 
     index: Annotated[int, Field(ge=0, le=9_999)] = 0
-    """Which graph of that family and size; the benchmark uses 0 to 2."""
+    """Index of the graph in its family and size; the benchmark uses 0 to 2."""
 
     priority: bool = True
-    """Whether every node has a private priority; off removes priorities and their order."""
+    """Give every node a private priority; off removes priorities and their order."""
 
     goal: Literal["coloring", "consensus", "leader_election", "matching", "vertex_cover"] | None = (
         None
@@ -44,7 +44,8 @@ class AgentsNetOptions(BaseModel):
     """Control: show the goal of another task; views, actions and scores stay those of the task."""
 
     graphs: Path | None = None
-    """Folder of graph JSONs, or the AgentsNet parquet file; the published generator if unset."""
+    """Folder of graph JSON files, or the AgentsNet parquet file. Default: the published
+    generator."""
 
 
 class AgentsNet:

@@ -25,10 +25,11 @@ class SiloOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
 
     regime: Literal["directed", "ports"] = "directed"
-    """directed: one frame per node and round; ports: one frame per port and round, capped."""
+    """directed: one frame per node and round; ports: one frame of limited size per port and
+    round."""
 
     cap: Annotated[int, Field(ge=64, le=1_000_000)] = 4096
-    """Bytes of shard data in a frame, regime ports only."""
+    """Maximum bytes of shard data per frame; regime ports only."""
 
 
 class Silo:

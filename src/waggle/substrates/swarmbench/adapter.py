@@ -33,9 +33,9 @@ class SwarmBenchOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, frozen=True)
 
     map: Annotated[int, Field(ge=MIN_SIDE, le=MAX_SIDE)] | None = None
-    """Side of the square map; by default 10 for up to 10 agents and 24 for more."""
+    """Side of the square map in cells. Default: 10 for up to 10 agents, 24 for more."""
     upstream_seed: bool = False
-    """Flocking only: use the official release's one level (seed 42) for every seed."""
+    """Flocking only: use the official release's single level (seed 42) for every seed."""
 
 
 class SwarmBench:

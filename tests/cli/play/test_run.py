@@ -67,12 +67,12 @@ def test_watching_tells_every_round_and_the_counterevidence(
 def test_counterevidence_that_a_world_does_not_have_is_told(
     waggle: Command, tmp_path: Path
 ) -> None:
-    made = waggle("new", "substrate", "calm", "--to", tmp_path)
+    made = waggle("new", "substrate", "placid", "--to", tmp_path)
     assert made.code == 0
-    words = ("run", "calm", "-n", 4, "--shock", "--plugin", tmp_path / "calm.py")
+    words = ("run", "placid", "-n", 4, "--shock", "--plugin", tmp_path / "placid.py")
     said = waggle(*words, "--out", tmp_path)
     assert (
-        said.code == 0 and said.err == "calm has no late counterevidence: --shock injects nothing\n"
+        said.code == 0 and said.err == "placid has no late counterevidence: --shock injects nothing\n"
     )
     assert waggle("run", "beacon", "-n", 4, "--shock", "--out", tmp_path).err == ""
 

@@ -71,9 +71,8 @@ def test_counterevidence_that_a_world_does_not_have_is_told(
     assert made.code == 0
     words = ("run", "placid", "-n", 4, "--shock", "--plugin", tmp_path / "placid.py")
     said = waggle(*words, "--out", tmp_path)
-    assert (
-        said.code == 0 and said.err == "placid has no late counterevidence: --shock injects nothing\n"
-    )
+    assert said.code == 0
+    assert said.err == "placid has no late counterevidence: --shock injects nothing\n"
     assert waggle("run", "beacon", "-n", 4, "--shock", "--out", tmp_path).err == ""
 
 

@@ -15,12 +15,13 @@ from waggle.core.errors import ConfigError
 def runtime(*, repeats: int = 3, largest: int = 10_000, json: AsJson = False) -> None:
     """Cost of the runtime per local update.
 
-    Everything but the law (view, canon, admission, transport, expiry, record) on `beacon` with the
-    heuristic law, in processor time of one core: at N = 64 with decisions in shape and as text, and
-    at N = 100, 1,000 and 10,000. The slope is the exponent of total cost against N; 1 is linear.
+    Measures everything but the law (view, canon, admission, transport, expiry, record) on `beacon`
+    with the heuristic law, in processor time of one core: at N = 64 with decisions as objects and
+    as text, and at N = 100, 1,000 and 10,000. The slope is the exponent of total cost against N; 1
+    is linear.
 
     Args:
-        repeats: How often each size below the largest is measured; the best counts.
+        repeats: How often N = 64 is measured; other sizes at most twice; the best counts.
         largest: The largest swarm; the limit is set for 10,000.
     """
     from benchmarks.runtime import LIMIT_RATIO, LIMIT_US, bench_runtime
@@ -82,9 +83,9 @@ def silo(
 def swarmbench(*, seconds: float = 1.0, json: AsJson = False) -> None:
     """Rounds per second of the five SwarmBench worlds.
 
-    Random actions, one core, world step and scoring; beside it the rate with every agent's view
-    built, the rate of the official environment, and the ratio. At N = 64 a ratio of 200 is asked
-    for (Flocking 100).
+    Random actions on one core, world step and scoring. Also prints the rate when every agent's view
+    is built, the rate of the official environment, and the ratio. The limit at N = 64 is a ratio of
+    200 (Flocking 100).
 
     Args:
         seconds: Processor time spent on each figure.
@@ -128,9 +129,9 @@ def engine(
     """Decisions per second of the LLM engine next to transformers' `generate`.
 
     Free and constrained decoding in one run with the same prompts, weights and dtype; also tokens
-    per second of prefill and decode, and how many free answers are those of `generate`. A law
-    decodes views of the substrates to the end of its answers; any other model decodes made-up
-    prompts to a forced length. Needs the extra `llm`. Example:
+    per second of prefill and decode, and how many free answers equal those of `generate`. A law
+    decodes views of the substrates until its answers end; any other model decodes synthetic prompts
+    to a forced length. Needs the extra `llm`. Example:
 
     `waggle bench engine --model smollm2 --batch 64 --fastest`
 
@@ -140,19 +141,19 @@ def engine(
         device: auto, cpu or cuda.
         dtype: auto, float32 or bfloat16.
         batch: Decisions per batch.
-        prefix_tokens: Prompt tokens that all nodes share; a law has those of its tasks.
-        tail_tokens: Prompt tokens of one node, about.
-        new_tokens: Answer tokens of free decoding; of a law, at most.
+        prefix_tokens: Prompt tokens that all nodes share; for a law, its tasks determine them.
+        tail_tokens: Approximate number of prompt tokens of one node.
+        new_tokens: Answer tokens of free decoding; for a law, the maximum.
         repeats: Batches of new prompts that are timed.
-        rounds: How often everything is measured; the fastest of each row counts. For machines that
-            others use, too.
-        views: Let a model that is no law decode views of the substrates instead.
-        host_only: Measure the engine's own work alone, with a model that answers at once.
+        rounds: How often everything is measured; the fastest of each row counts. Useful on shared
+            machines.
+        views: Let a model that is not a law decode views of the substrates, not synthetic prompts.
+        host_only: Measure the engine's own work alone, with a backend that answers immediately.
         fastest: Measure `generate`, and every rival, in the fastest configuration only.
-        rivals: Other libraries on the same prompts, on a CPU: `all`, or some of openvino,
-            ctranslate2 and llama.cpp, comma-separated. Needs the extra `rivals`.
+        rivals: Other libraries on the same prompts, on a CPU: `all`, or a comma-separated list of
+            openvino, ctranslate2 and llama.cpp. Needs the extra `rivals`.
     """
-    # `generate` is measured as it runs by itself: with threads that spin while they wait.
+    # `generate` is measured with its default setting: threads that spin while they wait.
     os.environ.pop("OMP_WAIT_POLICY", None)
     from benchmarks.workload import Sizes
 
@@ -188,16 +189,16 @@ def play(
 ) -> None:
     """Decisions per second of whole episodes, as `waggle eval` and `waggle demo` play them.
 
-    Loading the law counts, since users wait for it; it is printed apart. Example:
+    Loading the law is measured as well, since users wait for it, and printed separately. Example:
 
     `waggle bench play --law nano --tasks silo/III-26,swarmbench/pursuit --seeds 8 --processes 2`
 
     Args:
-        law: A name of `waggle list laws`.
+        law: A name listed by `waggle list laws`.
         tasks: Tasks of the episodes, comma-separated; one of each benchmark if unset.
         n: Agents in the swarm.
         seeds: Episodes of each task.
-        processes: Processes for a law that wants large batches, as in `waggle eval`.
+        processes: Processes for a law that decides in large batches, as in `waggle eval`.
         width: Requests per batch, as in `waggle eval`.
     """
     from benchmarks.play import bench_play
@@ -229,13 +230,13 @@ def train(
 
     Args:
         recipe: A recipe file.
-        backbone: Another backbone than the recipe's.
+        backbone: A backbone that replaces the recipe's.
         corpus: Folder of a labelled corpus with transitions.
-        updates: Updates that count; eight more warm up.
-        tokens_per_pass: Tokens that are run together.
+        updates: Updates that are timed, after eight warm-up updates.
+        tokens_per_pass: Tokens of one forward pass.
         first: Measure stage one, on the decision records of the corpus.
-        capture: Replay updates as CUDA graphs or not, whatever the recipe says.
-        law: Export what the updates made as a law into this folder, to rehearse a training.
+        capture: Whether to replay updates as CUDA graphs; overrides the recipe.
+        law: Export the resulting weights as a law into this folder, to rehearse a training run.
     """
     from benchmarks.train import bench_train
     from waggle.scd.config import Recipe, read_recipe

@@ -1,15 +1,15 @@
-"""Training in several processes: is it the training of one, and does it outlive a `kill -9`?
+"""Does training in several processes equal training in one, and does it survive a `kill -9`?
 
     python -m benchmarks.distributed --processes 1,2,4 --out runs/distributed
 
-Trains two random layers by `waggle train` (both stages, the complete loss) and by `waggle learn` on
-`agentsnet/consensus`, each as one process and through `accelerate launch`. Prints how far losses
-and weights are from those of one process. Then one of two processes is killed in the middle, the
-same command is given again, and the weights are compared with those of the run that was not
-interrupted. Runs on the CPU; dropout is off, since every process draws its own.
+Trains a random two-layer model with `waggle train` (both stages, the complete loss) and with
+`waggle learn` on `agentsnet/consensus`, each in one process and through `accelerate launch`. Prints
+how far losses and weights are from those of one process. Then one of two processes is killed in the
+middle, the same command is run again, and the weights are compared with those of the uninterrupted
+run. Runs on the CPU; dropout is off, since every process draws its own masks.
 
-Adam divides a gradient by its own size. Where that is nearly zero in the first update, what is
-rounded otherwise shows: such weights end apart by a part of a step, and they are few.
+Adam divides a gradient by its own size. Where a gradient is nearly zero in the first update,
+rounding differences become visible: a few such weights end up apart by a fraction of a step.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TRAIN = ("train", "OUT/recipe.toml", "--out", "OUT")
 LEARN = ("learn", "agentsnet/consensus", "OUT/recipe.toml", "-n", "4", "--out", "OUT")
 COMMANDS = {"train": TRAIN, "learn": LEARN}
 STAGES = {"train": ("seed-0/warm-start", "seed-0/scd"), "learn": (".",)}
-"""Folders of a run that keep metrics and checkpoints."""
+"""Folders of a run that contain metrics and checkpoints."""
 RECIPES = {
     "train": """
 name = "distributed"
@@ -96,36 +96,36 @@ LOSSES = {"train": "decision", "learn": "choice.policy"}
 
 
 class Compared(NamedTuple):
-    """A run beside the run of one process, or the interrupted beside the uninterrupted one."""
+    """The differences to the run of one process, or of the interrupted run to the uninterrupted."""
 
     command: str
     stage: str
     processes: int
     killed: str
     loss: float
-    """Largest difference of a loss, of all updates."""
+    """Largest difference of a loss over all updates."""
     weight: float
     """Largest difference of a weight, after the last update."""
     far: float
-    """Share of weights that are more than a millionth apart."""
+    """Share of weights that differ by more than a millionth."""
     step: float
-    """Largest change of a weight by the last update, to compare with."""
+    """Largest change of a weight in the last update, for comparison."""
 
 
 def member(arguments: Sequence[str]) -> int:
-    """Be one training process; the head of the field loss draws no dropout."""
+    """Run one training process, without dropout in the head of the field loss."""
     from waggle.cli.main import main as waggle
     from waggle.scd.heads import Heads
     from waggle.scd.run import stages
 
     still = patch.object(stages, "Heads", partial(Heads, dropout=0.0))
-    kept = patch.object(stages.Stages, "tidy")  # the last checkpoints are what is compared
+    kept = patch.object(stages.Stages, "tidy")  # keep the last checkpoints for the comparison
     with still, kept:
         return waggle(list(arguments))
 
 
 def prepare(kind: str, out: Path) -> None:
-    """Write the recipe of a run, and two random layers that it trains."""
+    """Write the recipe of a run, and the random two-layer model that it trains."""
     from waggle.models.nano import nano_tokenizer, random_llama
 
     backbone = out.parent / "backbone"
@@ -143,7 +143,7 @@ def prepare(kind: str, out: Path) -> None:
 
 
 def launch(kind: str, processes: int, out: Path) -> subprocess.Popen[bytes]:
-    """Start a run as one process, or by `accelerate launch` as several."""
+    """Start a run in one process, or in several through `accelerate launch`."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -161,21 +161,21 @@ def launch(kind: str, processes: int, out: Path) -> subprocess.Popen[bytes]:
 
 
 def play(kind: str, processes: int, out: Path) -> None:
-    """Run to the end.
+    """Run training to its end.
 
     Raises:
-        RuntimeError: with the last lines of its log, if it fails.
+        RuntimeError: with the end of its log, if it fails.
     """
     prepare(kind, out)
     code = launch(kind, processes, out).wait()
-    # Learning that gains nothing ends with 1, as learning of four batches does.
+    # `waggle learn` exits with 1 if it gains nothing, as is the case after four batches.
     ended = (out / "learn.json").exists() if kind == "learn" else code == 0
     if not ended:
         raise RuntimeError((out / "log.txt").read_text(encoding="utf-8", errors="replace")[-2000:])
 
 
 def interrupt(kind: str, processes: int, out: Path) -> str:
-    """Kill the last process of a run as soon as a checkpoint is there; say how far it was."""
+    """Kill the last process of a run once it has a checkpoint; return the newest one's name."""
     prepare(kind, out)
     running = launch(kind, processes, out)
     stage = out / STAGES[kind][-1]
@@ -192,7 +192,7 @@ def interrupt(kind: str, processes: int, out: Path) -> str:
 
 
 def _children(process: int) -> list[int]:
-    """Return the processes that a process has started, in the order of their numbers."""
+    """Return the ids of the processes that a process has started, in ascending order."""
     threads = Path(f"/proc/{process}/task").iterdir()
     return sorted(int(n) for path in threads for n in (path / "children").read_text().split())
 
@@ -220,7 +220,7 @@ def _losses(kind: str, stage: Path) -> list[float]:
 
 
 def _weights(one: Path, other: Path) -> tuple[float, float, float]:
-    """Return the largest difference after the last update, the share that is far, and the step."""
+    """Return the fields `weight`, `far` and `step` of `Compared` for two runs."""
     import torch
 
     from waggle.scd.files import read_tensors
@@ -234,7 +234,7 @@ def _weights(one: Path, other: Path) -> tuple[float, float, float]:
 
 
 def measure(kinds: Sequence[str], counts: Sequence[int], out: Path) -> list[Compared]:
-    """Run everything and compare it."""
+    """Run all commands with all numbers of processes, interrupt one run each, and compare."""
     rows: list[Compared] = []
     for kind in kinds:
         runs = {count: out / f"{kind}-{count}" for count in counts}
@@ -254,7 +254,7 @@ def measure(kinds: Sequence[str], counts: Sequence[int], out: Path) -> list[Comp
 
 
 def main() -> int:
-    """Measure as the command line asks, or be one of the processes."""
+    """Run the measurements of the command line, or one of their processes."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--member", nargs=2, metavar=("KIND", "OUT"), help=argparse.SUPPRESS)
     parser.add_argument("--processes", default="1,2,4", help="the first is compared with")

@@ -2,17 +2,17 @@
 
     waggle bench engine --model smollm2 --batch 64 --fastest
 
-Everything decodes the same prompts with the same weights and dtype in one run. `generate` is
-measured in the configurations it offers for the device, other libraries (`benchmarks.rivals`) where
-they are asked for, and the engine in three modes: free without drafts, free and constrained. The
-engine gets all batches as one queue, the others one after the other. Grammars are made while the
-engine is timed. On a machine that others use, too, several rounds are measured and the fastest of
-each row counts.
+All contenders decode the same prompts with the same weights and dtype in one run. `generate` is
+measured in the configurations it offers for the device, other libraries (`benchmarks.rivals`) on
+request, and the engine in three modes: free without drafts, free and constrained. The engine gets
+all batches as one queue, the others get them one after the other. The engine's time includes making
+grammars. On a shared machine, several rounds are measured and the fastest of each row counts.
 
-Prefill is prompt tokens, shared and own, per second of reading them: who keeps the shared prefix
-reads faster. Decode is answer tokens per second of all other time, host included. Of the engine one
-more batch is taken apart with every pass waited for; of the others a batch with one new token is
-prefill, and what longer answers take is decode.
+Prefill is the number of prompt tokens, shared prefixes included, per second of processing them;
+caching the shared prefix makes it faster. Decode is answer tokens per second of all other time,
+host work included. For the engine, both come from one more batch in which every pass is waited for.
+For the others, a batch with one new token is prefill, and the extra time of longer answers is
+decode.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Say = Callable[[str], None]
 
 @dataclass(slots=True)
 class Row:
-    """What was measured of one contender, or of the engine in one mode."""
+    """The measurements of one contender, or of the engine in one mode."""
 
     title: str
     seconds: float
@@ -51,7 +51,7 @@ class Row:
     decode: float
     """Answer tokens per second."""
     speedup: float = 0.0
-    """Against the fastest `generate`."""
+    """Relative to the fastest `generate`."""
     steps: float = 0.0
     """Model passes per decision of the engine."""
     note: str = ""
@@ -59,13 +59,13 @@ class Row:
 
 
 class Report(NamedTuple):
-    """What was measured, and on what."""
+    """The measurements, and the setup they were made with."""
 
     about: dict[str, Any]
     """Model, device, dtype, threads, sizes, rounds and how the engine computes."""
     rows: list[Row]
     missing: dict[str, str]
-    """Libraries that were asked for and could not be measured, and why."""
+    """Requested libraries that could not be measured, with the reason for each."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, without the answers."""
@@ -92,7 +92,7 @@ def bench(
     """Measure `generate`, the engine, and other libraries by name (comma-separated, or `all`).
 
     Raises:
-        ConfigError: for sizes below 1, unknown libraries, and models these cannot decode.
+        ConfigError: for sizes below 1, unknown libraries, and models that these cannot decode.
     """
     if rounds < 1:
         raise ConfigError("rounds must be at least 1")
@@ -110,7 +110,7 @@ def compare(
     setup: Setup, others: Sequence[Contender] = (), *, rounds: int = 1, fastest: bool = False,
     say: Say = lambda _: None,
 ) -> Report:  # fmt: skip
-    """Measure `generate`, the engine and the other libraries once a round."""
+    """Measure `generate`, the engine and the other libraries once per round."""
     baselines = generate_variants(setup)[-1 if fastest else 0 :]
     engine = Engine(setup.model, setup.tokenizer, max_rows=setup.sizes.batch)
     MODES[-1].decode(engine, setup, setup.warm)
@@ -127,7 +127,7 @@ def compare(
         for title, work in ways.items():
             try:
                 row = work()
-            except Exception as error:  # what fails costs its own row
+            except Exception as error:  # a failure costs only its own row
                 say(f"{title}: failed ({type(error).__name__}: {str(error)[:300]})")
                 continue
             say(f"{title}: {row.decisions_per_s:.2f} decisions/s")
@@ -143,13 +143,13 @@ def compare(
 
 
 def _better(before: Row, row: Row) -> Row:
-    """Return the faster of two rounds with the best rates of both, which are measured apart."""
+    """Return the faster of two rounds; prefill and decode rates are the best of both rounds."""
     prefill, decode = max(before.prefill, row.prefill), max(before.decode, row.decode)
     return replace(min(before, row, key=lambda r: r.seconds), prefill=prefill, decode=decode)
 
 
 def _against(row: Row, reference: Row) -> Row:
-    """Add how a row stands to the fastest `generate`: how much faster, how many equal answers."""
+    """Add the speed-up over the fastest `generate` and how many answers equal its answers."""
     if not row.title.startswith(("generate", "constrained")):
         equal = sum(a == b for a, b in zip(row.answers, reference.answers, strict=True))
         row.note += f"{'; ' * bool(row.note)}equals generate in {equal} of {len(row.answers)}"
@@ -171,11 +171,11 @@ def _about(setup: Setup) -> dict[str, Any]:
     }
 
 
-# Contenders: `generate`, and other libraries in the same way.
+# Contenders: `generate` and other libraries.
 
 
 def measure(setup: Setup, contender: Contender) -> Row:
-    """Measure a batch with one new token, then all batches with all of them."""
+    """Measure one batch with one new token, then all batches with full-length answers."""
     size, count = setup.sizes.batch, setup.sizes.new_tokens
     batches = [setup.work[i : i + size] for i in range(0, len(setup.work), size)]
     with contender.open() as decode:
@@ -191,12 +191,12 @@ def measure(setup: Setup, contender: Contender) -> Row:
 
 
 def _warm_up(setup: Setup, decode: Decode) -> None:
-    """Decode other prompts: on a CPU one for each shared prefix, else as many as are timed."""
+    """Decode other prompts: on a CPU one per shared prefix, else one batch per answer length."""
     if setup.device == "cpu":
         heads = {ask.prefix: ask for ask in setup.warm}
         decode(list(heads.values()), min(4, setup.sizes.new_tokens))
         return
-    for count in (1, setup.sizes.new_tokens):  # compiled for just these lengths
+    for count in (1, setup.sizes.new_tokens):  # code is compiled for these lengths
         decode(setup.warm[: setup.sizes.batch], count)
 
 
@@ -214,7 +214,7 @@ def generate_variants(setup: Setup) -> list[Contender]:
 
 
 def generate(setup: Setup, options: dict[str, Any], asks: Sequence[Ask], count: int) -> Answers:
-    """Decode one batch greedily with transformers, padded on the left to one length for all."""
+    """Decode one batch greedily with transformers, left-padded to the longest prompt."""
     torch: Any = import_module("torch")
     rows, longest = [[*ask.prefix, *ask.tail] for ask in asks], setup.longest
     pad = setup.tokenizer.pad_token_id or 0
@@ -233,14 +233,14 @@ def generate(setup: Setup, options: dict[str, Any], asks: Sequence[Ask], count: 
 
 
 class Mode(NamedTuple):
-    """A way in which the engine decodes."""
+    """A decoding mode of the engine."""
 
     name: str
     constrained: bool
     speculate: bool
 
     def decode(self, engine: Engine, setup: Setup, asks: Sequence[Ask]) -> list[Completion]:
-        """Decode prompts."""
+        """Decode prompts in this mode."""
         engine.speculate = self.speculate
         prompts = []
         for ask in asks:
@@ -264,19 +264,19 @@ MODES = (
 
 
 class Watched:
-    """A backend that passes calls on, waits for each, and adds up its time."""
+    """A backend that forwards calls, waits for each pass, and sums the time of prompt passes."""
 
     def __init__(self, backend: Any, wait: Callable[[], None]) -> None:
         self.backend, self._wait = backend, wait
         self.prompt_seconds = 0.0
         self.prompt_tokens = 0
-        """Tokens in passes with prompts, those drafted behind prompts included."""
+        """Tokens in passes with prompts, including tokens drafted after the prompts."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.backend, name)
 
     def run(self, rows: Any) -> Any:
-        """Run a pass; those with prompts are timed."""
+        """Run a pass, and time it if it contains a prompt."""
         start = time.perf_counter()
         found = self.backend.run(rows)
         self._wait()
@@ -287,8 +287,8 @@ class Watched:
 
 
 def measure_engine(setup: Setup, engine: Engine, mode: Mode) -> Row:
-    """Decode all batches in one mode, then one more to tell prefill from decode."""
-    engine.reset()  # another mode has answered the same prompts
+    """Decode all batches in one mode, then one more to separate prefill from decode."""
+    engine.reset()  # forget the answers of other modes to the same prompts
     mode.decode(engine, setup, setup.warm)
     seconds, done = _timed(setup, partial(mode.decode, engine, setup, setup.work))
     prefill, decode = _engine_rates(setup, engine, mode)
@@ -309,7 +309,7 @@ def measure_engine(setup: Setup, engine: Engine, mode: Mode) -> Row:
 
 
 def _engine_rates(setup: Setup, engine: Engine, mode: Mode) -> tuple[float, float]:
-    """Return prefill and decode rates by one more batch; drafts behind prompts are decode."""
+    """Return prefill and decode rates of one more batch; drafts after prompts count as decode."""
     backend = engine.backend
     watched: Any = Watched(backend, setup.wait)
     engine.backend = watched
@@ -325,7 +325,7 @@ def _engine_rates(setup: Setup, engine: Engine, mode: Mode) -> tuple[float, floa
 
 
 def _timed(setup: Setup, work: Callable[[], Any]) -> tuple[float, Any]:
-    """Return the wall time of some work, and its result."""
+    """Return the wall time of a callable, and its result."""
     setup.wait()
     start = time.perf_counter()
     result = work()

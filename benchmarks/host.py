@@ -1,9 +1,9 @@
-"""What does a decision cost the host, whatever the model takes?
+"""How much host time does a decision take, apart from the model?
 
     waggle bench engine --host-only
 
-The engine works as in a real run, with a backend that answers at once: grammars are bound and
-followed, answers drafted, rows queued and packed. The backend's own time is taken off. The rate is
+The engine works as in a real run, with a backend that answers immediately: grammars are bound and
+followed, answers drafted, rows queued and packed. The backend's own time is subtracted. The rate is
 an upper bound on the decisions per second of one process, however fast the device is.
 """
 
@@ -28,20 +28,20 @@ from waggle.engine.engine import Engine
 USUAL = 0.7
 """Chance that a scripted answer takes the first option of a choice."""
 STEPS = 16
-"""Steps of one multi-step decode, as on a GPU."""
+"""Steps per multi-step decode, as on a GPU."""
 
 
 class Script(NamedTuple):
-    """What a row will say."""
+    """The scripted answer of one row."""
 
     tokens: Sequence[int]
     tail: int
-    """Tokens of its prompt behind the prefix."""
+    """Number of tokens of the row's prompt after the prefix."""
     prefix: int
 
 
 class Oracle(TransformersBackend):
-    """A backend with scripts in place of a model, one for each prompt's tail."""
+    """A backend that replays scripted answers in place of a model, one per prompt tail."""
 
     asynchronous = verifies = True
 
@@ -50,7 +50,7 @@ class Oracle(TransformersBackend):
     ) -> None:
         super().__init__(SimpleNamespace(device="cpu"), 0)
         self.seconds = 0.0
-        """Processor time of its own."""
+        """Processor time spent in the backend itself."""
         self.multi_step = not drafts
         self._scripts = scripts
         self._lengths = sorted({len(tail) for tail in scripts}, reverse=True)
@@ -58,7 +58,7 @@ class Oracle(TransformersBackend):
     def decode_steps(
         self, rows: Sequence[MultiStepRow], ends: Sequence[int], history: Text | None
     ) -> list[MultiStepOutput]:
-        """Go on reciting."""
+        """Return the next scripted tokens of every row."""
         start, said = time.process_time(), []
         for row in rows:
             script = self._caches[row.slot]
@@ -73,7 +73,7 @@ class Oracle(TransformersBackend):
         return said
 
     def run(self, rows: Sequence[RowInput]) -> Any:
-        """Return the next scripted token at each asked offset, as its state."""
+        """Return the next scripted token at each requested offset, in place of a hidden state."""
         begin, said = time.process_time(), []
         for slot, chunk, start, offsets, prefix in rows:
             if start == 0:
@@ -89,13 +89,13 @@ class Oracle(TransformersBackend):
         return hidden.tolist  # type: ignore[no-any-return]
 
     def choose(self, hidden: Any, allowed: Sequence[tuple[int, ...]]) -> TokenFuture:
-        """Return the scripted tokens where they are allowed, else any that is."""
+        """Return the scripted tokens where they are allowed, else the first allowed token."""
         pairs = zip(hidden.tolist(), allowed, strict=True)
         found = [token if token in tokens else tokens[0] for token, tokens in pairs]
         return lambda: found
 
     def _script(self, chunk: Sequence[int], prefix: Sequence[int]) -> Script:
-        """Find the tail that a first chunk begins with."""
+        """Return the script of the tail that a first chunk begins with."""
         for length in self._lengths:
             script = self._scripts.get(tuple(chunk[:length]))
             if script is not None and len(chunk) >= length:
@@ -104,7 +104,7 @@ class Oracle(TransformersBackend):
 
 
 def recite(matcher: Matcher, random: Random, usual: float) -> list[int]:
-    """Draw an answer of a grammar: the first option with some chance, else any."""
+    """Draw an answer of a grammar: the first option with probability `usual`, else a random one."""
     state, forced = matcher.start()
     answer = [*forced]
     while state.edges:
@@ -116,13 +116,13 @@ def recite(matcher: Matcher, random: Random, usual: float) -> list[int]:
 
 
 class HostRow(NamedTuple):
-    """What a decision costs the host in one mode."""
+    """The host's cost per decision in one mode."""
 
     mode: str
     microseconds: float
     """Processor time of one core per decision."""
     decisions_per_s: float
-    """At most, in one process."""
+    """Upper bound for one process."""
     steps: float
     """Model passes per decision with these answers."""
 
@@ -130,7 +130,7 @@ class HostRow(NamedTuple):
 def bench_host(
     model: str = "smollm2-135m-instruct", sizes: Sizes | None = None, *, views: bool = False
 ) -> list[HostRow]:
-    """Measure the host's work on the prompts of a model or of a law; answers are drawn."""
+    """Measure the host's work on the prompts of a model or a law, with randomly drawn answers."""
     from waggle.models.nano import tiny_random
 
     sizes = sizes or Sizes(batch=64)
@@ -143,7 +143,7 @@ def bench_host(
 
 
 def _measure(setup: Setup, mode: Mode) -> HostRow:
-    """Decode with an oracle and count the processor time of this process."""
+    """Decode with an oracle and measure the processor time of this process."""
     engine = Engine(setup.model, setup.tokenizer, max_rows=setup.sizes.batch)
     oracle = Oracle(_scripts(engine, [*setup.warm, *setup.work]), mode.speculate)
     engine.backend = oracle
@@ -158,7 +158,7 @@ def _measure(setup: Setup, mode: Mode) -> HostRow:
 
 
 def _scripts(engine: Engine, asks: Sequence[Ask]) -> dict[tuple[int, ...], list[int]]:
-    """Draw an answer for each prompt with its end token behind."""
+    """Draw an answer for each prompt, followed by the end token."""
     end = min(engine.eos)
     return {
         ask.tail: [*recite(engine.matcher(ask.grammar), Random(number), USUAL), end]

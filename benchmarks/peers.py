@@ -2,12 +2,12 @@
 
     python -m benchmarks.peers
 
-Fits the learned organisers to recipes/fit/peers.toml and plays all six, with the deterministic
-solver, in every table that has them. Agent Distillation wants a GPU and is apart. A figure is
-processor time, so a busy machine does not change it; the last line halves the sum for two cores.
-Fits must end with the digest of those in results/fit, rows must equal those in results. With
-`--seeds` so many seeds of every setting are played, and their time is scaled up to all. Steps that
-were measured are kept, so the same command goes on after an interruption.
+Fits the learned organisers with recipes/fit/peers.toml and plays all six, with the deterministic
+solver, in every table that has them. Agent Distillation needs a GPU and is left out. Figures are
+processor time, so a busy machine does not change them; the last line halves the sum for two cores.
+Fits must end in the state stored in results/fit, and rows must equal those in results. `--seeds`
+limits the seeds of every setting, and their time is scaled up to all seeds. Measured steps are
+stored, so the same command resumes after an interruption.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class Step(NamedTuple):
     method: str
 
     def home(self, out: Path) -> Path:
-        """Return where its parameters or rows are written."""
+        """Return the path that its parameters or rows are written to."""
         name = f"{self.kind}-{self.method}"
         return out / (f"{name}.json" if self.kind == "fit" else name)
 
     def command(self, out: Path, seeds: int | None) -> Sequence[str]:
-        """Return what is run."""
+        """Return the command that runs the step."""
         if self.kind == "fit":
             recipe = str(ROOT / "recipes/fit/peers.toml")
             return [*WAGGLE, "fit", self.method, recipe, "--out", str(self.home(out))]
@@ -56,7 +56,7 @@ class Step(NamedTuple):
 
 
 def steps() -> Iterator[Step]:
-    """Return the fits, then the episodes of every table that has peers."""
+    """Yield the fits, then the episodes of every table that has peers."""
     for method in ORGANISERS:
         if METHODS[method].learner:
             yield Step("fit", method)
@@ -69,13 +69,13 @@ def steps() -> Iterator[Step]:
 
 
 def measure(step: Step, out: Path, seeds: int | None) -> dict[str, Any]:
-    """Run a step anew; return its processor minutes for all seeds, and its outcome."""
+    """Run a step from scratch; return its processor minutes for all seeds, and its outcome."""
     own = step.home(out)
     if own.is_dir():
         shutil.rmtree(own)
     own.unlink(missing_ok=True)
     child = subprocess.Popen(step.command(out, seeds), stdout=subprocess.DEVNULL, cwd=ROOT)
-    _, status, used = os.wait4(child.pid, 0)  # its own time and that of its workers, no other's
+    _, status, used = os.wait4(child.pid, 0)  # the time of the child and of its workers only
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
         raise RuntimeError(f"{step}: exit status {child.returncode}")
@@ -106,13 +106,13 @@ def _word(same: bool) -> str:
 
 
 def measured(log: Path) -> dict[Step, dict[str, Any]]:
-    """Return what is known of steps that were measured before."""
+    """Return the stored results of the steps that have been measured."""
     lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
     return {Step(*one["step"]): one for one in map(json.loads, lines)}
 
 
 def main() -> None:
-    """Measure what is not measured yet and print."""
+    """Measure the steps that have no stored result, and print all results."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("runs/peers"), help="run folders, results")
     parser.add_argument("--seeds", type=int, help="play so many seeds of every setting")

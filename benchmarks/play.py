@@ -3,7 +3,7 @@
     waggle bench play --law nano --seeds 8 --processes 2
 
 First the law is loaded and plays one swarm after the other, as in `waggle demo`; then it plays a
-plan of tasks and seeds as `waggle eval` does. Runtime, worlds and records are part of it.
+plan of tasks and seeds as `waggle eval` does. The times include runtime, worlds and records.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SEED = Split.DEVELOPMENT.start
 
 
 class Played(NamedTuple):
-    """What was played, and how long it took."""
+    """The episodes and decisions of one measurement, and the time they took."""
 
     what: str
     episodes: int
@@ -43,7 +43,7 @@ def bench_play(
     law: str = "nano", tasks: Sequence[str] = (), *, n: int = 16, seeds: int = 4,
     processes: int = 1, width: int | None = None,
 ) -> list[Played]:  # fmt: skip
-    """Time loading a law, swarms that it plays one after the other, and a plan.
+    """Time loading a law, playing swarms one after the other, and playing a plan.
 
     Raises:
         ConfigError: for numbers below 1, an unknown law or task, and episodes that fail.
@@ -60,7 +60,7 @@ def bench_play(
 
 
 def _timed(what: str, work: Callable[[], list[int]]) -> Played:
-    """Time some work that returns the decisions of each episode."""
+    """Time a callable that returns the number of decisions of each episode."""
     start = time.perf_counter()
     decisions = work()
     seconds = time.perf_counter() - start
@@ -73,7 +73,7 @@ def _loaded(law: Law) -> list[int]:
 
 
 def _swarms(law: Law, n: int) -> list[int]:
-    """Play the tasks of the demo."""
+    """Play the tasks of `waggle demo`, and return the decisions of each."""
     found = []
     for task in DEMO:
         case = Case("silo", task, n, SEED)
@@ -86,7 +86,7 @@ def _swarms(law: Law, n: int) -> list[int]:
 def _plan(
     law: str, tasks: Sequence[str], n: int, seeds: int, processes: int, width: int | None
 ) -> list[int]:
-    """Play tasks x seeds as `waggle eval` does; loading the law is part of it."""
+    """Play tasks x seeds as `waggle eval` does, including loading the law."""
     block = {
         "methods": [law], "tasks": list(tasks), "n": [n], "seeds": {"start": SEED, "count": seeds},
     }  # fmt: skip

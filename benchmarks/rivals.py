@@ -1,11 +1,11 @@
-"""How do other libraries decode the same prompts with the same weights, on a CPU?
+"""How fast do other libraries decode the same prompts with the same weights, on a CPU?
 
     waggle bench engine --dtype float32 --rivals all --fastest
 
-OpenVINO GenAI with its prefix cache (on x86), CTranslate2 with its static prompt and llama.cpp with
-the cells of the prefix copied to every row, each in its fastest precision and in float32. Weights
-are converted before the clock starts and decoded greedily, to the same length, on as many threads
-as torch uses. Invariant: in float32 the tokens are those of `generate`.
+Runs OpenVINO GenAI with its prefix cache (on x86), CTranslate2 with its static prompt and llama.cpp
+with the prefix's KV cache cells copied to every row, each in its fastest precision and in float32.
+Weights are converted before timing starts. Decoding is greedy, to the same length, on as many
+threads as torch uses. Invariant: in float32 the tokens are those of `generate`.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from waggle.models.fetch import quiet
 
 INSTALL = "pip install 'waggle-swarm[rivals]'"
 AT_ONCE = 4096
-"""Tokens that a library may run in one pass."""
+"""Maximum number of tokens that a library may run in one pass."""
 SEQUENCES = 256
-"""Sequences that llama.cpp can tell apart."""
+"""Maximum number of sequences in a llama.cpp context."""
 
 
 def chosen(names: str) -> list[str]:
-    """Return the libraries of a comma-separated list; `all` stands for every one.
+    """Return the libraries of a comma-separated list; `all` stands for every library.
 
     Raises:
-        ConfigError: for a name that is none.
+        ConfigError: for an unknown name.
     """
     asked = [name.strip() for name in names.split(",") if name.strip()]
     for name in asked:
@@ -49,10 +49,10 @@ def chosen(names: str) -> list[str]:
 
 
 def require(setup: Setup) -> None:
-    """Refuse a GPU and any model but a plain Llama, which all of them know.
+    """Accept only a plain Llama on a CPU, which all of the libraries support.
 
     Raises:
-        ConfigError: if it is another one.
+        ConfigError: for a GPU or another model.
     """
     if setup.device != "cpu":
         raise ConfigError(f"--rivals measures on a CPU, not on {setup.device}; give --device cpu")
@@ -65,7 +65,7 @@ def require(setup: Setup) -> None:
 def contenders(
     names: Sequence[str], setup: Setup, folder: Path, fastest: bool
 ) -> tuple[list[Contender], dict[str, str]]:
-    """Return the configurations of some libraries, and why others are missing.
+    """Return the configurations of the libraries, and the reason for each missing one.
 
     Converted weights are written to `folder` once.
     """
@@ -103,7 +103,7 @@ def _head_width(config: Any) -> int:
 
 
 Variants = list[tuple[str, Callable[[], Any]]]
-"""Configurations with what opens them, the fastest last."""
+"""Configurations by name, each with a callable that opens it; the fastest is last."""
 
 
 # CTranslate2.
@@ -184,7 +184,7 @@ def _open_llama(setup: Setup, folder: Path, precision: str) -> Iterator[Any]:
 
 
 Fed = tuple[int, int, int, bool]
-"""A token on its way into the model: itself, its position, its row, whether the next is asked."""
+"""An input token: its id, its position, its row, and whether its logits are requested."""
 
 
 class _Sequences:
@@ -198,7 +198,7 @@ class _Sequences:
         self._ends = _ends(setup)
 
     def decode(self, asks: Sequence[Ask], count: int) -> Answers:
-        """Decode one batch; rows that have ended leave it."""
+        """Decode one batch; rows that have ended are dropped from it."""
         ends = () if self._setup.forced else self._ends
         answers: list[list[int]] = [[] for _ in asks]
         last = [len(ask.prefix) + len(ask.tail) - 1 for ask in asks]
@@ -222,7 +222,7 @@ class _Sequences:
         return _fed(ask.tail, len(ask.prefix), row, True)
 
     def _run(self, feed: list[Fed]) -> dict[int, int]:
-        """Run tokens; return the most likely next one of every row that asked."""
+        """Run tokens; return the most likely next token of every row that requests logits."""
         said: dict[int, int] = {}
         for first in range(0, len(feed), AT_ONCE):
             part, batch = feed[first : first + AT_ONCE], self._batch
@@ -252,7 +252,7 @@ def _fed(tokens: Sequence[int], start: int, row: int, asked: bool) -> list[Fed]:
 def write_gguf(model: Any, target: Path, precision: str) -> None:
     """Write a Llama as a GGUF file without vocabulary, its matrices as F32 or Q4_0.
 
-    The embedding, which is the output layer too, has eight bits where the others have four.
+    With Q4_0, the embedding, which is also the output layer, is stored in eight bits.
     """
     gguf: Any = import_module("gguf")
     kinds, config = gguf.GGMLQuantizationType, model.config
@@ -282,7 +282,7 @@ def write_gguf(model: Any, target: Path, precision: str) -> None:
 
 
 def _gguf_weights(model: Any) -> Iterator[tuple[str, Any]]:
-    """Yield weights by their GGUF names; llama.cpp rotates neighbouring channels, not halves."""
+    """Yield weights by GGUF name, reordered as llama.cpp applies RoPE to neighbouring channels."""
     config, body = model.config, model.model
     yield "token_embd.weight", body.embed_tokens.weight
     yield "output_norm.weight", body.norm.weight
@@ -307,8 +307,8 @@ def _interleaved(weight: Any, heads: int) -> Any:
     return halves.transpose(1, 2).reshape(rows, columns).contiguous()
 
 
-# OpenVINO GenAI: continuous batching with its prefix cache; plain batches where it has no paged
-# attention, which it has for x86 alone.
+# OpenVINO GenAI: continuous batching with a prefix cache on x86; plain batches on other processors,
+# for which it has no paged attention.
 
 
 def _openvino(setup: Setup, folder: Path) -> Variants:
@@ -330,7 +330,7 @@ def _open_plain(setup: Setup, target: Path, hint: str) -> Any:
 
 
 def _decode_plain(setup: Setup, pipe: Any, asks: Sequence[Ask], count: int) -> Answers:
-    """Decode prompts of one length together: a padded row would attend to nothing."""
+    """Decode prompts of equal length together: a padded row would attend to nothing."""
     ov, genai, np = (import_module(name) for name in ("openvino", "openvino_genai", "numpy"))
     rows = [[*ask.prefix, *ask.tail] for ask in asks]
     answers: list[Any] = [None] * len(rows)
@@ -368,7 +368,7 @@ def _decode_paged(setup: Setup, pipe: Any, asks: Sequence[Ask], count: int) -> A
 
 
 def _wish(setup: Setup, count: int) -> Any:
-    """Ask for so many tokens, greedily."""
+    """Return a configuration for greedy decoding of up to `count` tokens."""
     wish: Any = import_module("openvino_genai").GenerationConfig()
     wish.max_new_tokens, wish.do_sample, wish.apply_chat_template = count, False, False
     wish.stop_token_ids = set(_ends(setup))
@@ -379,17 +379,17 @@ def _wish(setup: Setup, count: int) -> Any:
 
 
 class _Past:
-    """The cache that a traced model sees: keys and values of each layer, new ones behind."""
+    """The KV cache of a traced model: keys and values of each layer, new ones appended."""
 
     def __init__(self, kept: Sequence[Any]) -> None:
         self.kept = list(kept)
 
     def get_seq_length(self, *_: Any) -> int:
-        """Not asked for where positions are given."""
+        """Return 0; the length is not used when positions are given."""
         return 0
 
     def update(self, keys: Any, values: Any, layer: int, *_: Any, **__: Any) -> list[Any]:
-        """Return the keys and values of a layer with new ones behind."""
+        """Append new keys and values to a layer, and return all of its keys and values."""
         torch: Any = import_module("torch")
         own = slice(2 * layer, 2 * layer + 2)
         pairs = zip(self.kept[own], (keys, values), strict=True)
@@ -421,7 +421,7 @@ def _traceable(model: Any) -> Any:
 
 
 def _export_openvino(setup: Setup, folder: Path) -> None:
-    """Write a Llama in float32, with its cache as states, and its tokenizer, if not yet there.
+    """Write a Llama in float32, with its KV cache as states, and its tokenizer, unless it exists.
 
     Names and shapes are those of exported language models, by which the pipeline finds the
     attention and pages its cache.
@@ -465,7 +465,7 @@ def _export_openvino(setup: Setup, folder: Path) -> None:
 
 
 def _begin_empty(made: Any, heads: int, width: int) -> None:
-    """Let every state begin with no positions and as many rows as there are prompts."""
+    """Initialise every state with zero positions and one row per prompt."""
     ops, np = import_module("openvino.opset13"), import_module("numpy")
     whole = partial(ops.constant, dtype=np.int64)
     sizes = ops.shape_of(made.input("input_ids"), output_type="i64")
@@ -483,4 +483,4 @@ LIBRARIES: dict[str, tuple[tuple[str, ...], Callable[[Setup, Path], Variants]]] 
     "ctranslate2": (("ctranslate2",), _ctranslate2),
     "llama.cpp": (("llama_cpp", "gguf"), _llama),
 }
-"""Modules that a library needs, and its configurations; named without importing any."""
+"""By library: the modules it needs, named without importing them, and its configurations."""

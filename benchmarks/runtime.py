@@ -1,9 +1,9 @@
-"""What the runtime costs: everything but the law, per local update, and how it grows with N.
+"""The cost of the runtime: everything but the law, per local update, and its growth with N.
 
-View, canon, admission, transport, expiry and record are inside, the law and the building of the
-world outside. One thread; processor time is what counts, so that a busy machine does not blur the
-figure, and wall time is printed beside it. The best of a few repeats is taken, because a machine
-can only be slower than it is. The record is really written, to a temporary folder.
+View, canon, admission, transport, expiry and record are measured; the law and building the world
+are not. One thread; the figure is processor time, so that a busy machine does not distort it, and
+wall time is printed beside it. The best of a few repeats is taken, because disturbances can only
+slow a run down. The record is written to a temporary folder.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from waggle.runtime import sync
 from waggle.runtime.records import RecordFile
 
 LIMIT_US = 200.0
-"""Microseconds per local update at N = 64."""
+"""Limit for the microseconds per local update at N = 64."""
 LIMIT_RATIO = 1.5
-"""Cost per update at the large N over that at the small N."""
+"""Limit for the cost per update at the large N over that at the small N."""
 REFERENCE, SMALL, MIDDLE, LARGE = 64, 100, 1_000, 10_000
 SEED = 10_000
 """A development seed."""
@@ -39,7 +39,7 @@ class Cost:
     n: int
     updates: int
     text: bool
-    """Whether decisions came as JSON text that had to be parsed."""
+    """Whether the law returned decisions as JSON text that had to be parsed."""
     microseconds: float
     """Processor time per local update, without the law."""
     wall: float
@@ -51,7 +51,7 @@ class RuntimeCosts:
     """Everything `waggle bench runtime` prints."""
 
     reference: tuple[Cost, ...]
-    """N = 64, with decisions in shape and as text."""
+    """N = 64, with decisions as objects and as text."""
     growth: tuple[Cost, ...]
     """N = 100, 1,000 and 10,000."""
 
@@ -85,7 +85,7 @@ def now() -> Clock:
 
 
 class TimedLaw:
-    """A law that is timed, and may answer in text, so that its share can be taken off."""
+    """A law that measures its own time, to be subtracted, and can return decisions as text."""
 
     def __init__(self, inner: Law, *, text: bool) -> None:
         self.name = inner.name
@@ -94,7 +94,7 @@ class TimedLaw:
         self._text = text
 
     def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
-        """Let the inner law decide and stop the time, spelling included."""
+        """Let the inner law decide and measure the time, including encoding as text."""
         start = now()
         decodes = self._inner.decide(requests)
         if self._text:
@@ -113,8 +113,8 @@ def measure(
 
 
 def bench_runtime(*, repeats: int = 3, large: int = LARGE) -> RuntimeCosts:
-    """Measure N = 64 in both shapes of decode, and the growth from N = 100 to the largest N."""
-    _once(REFERENCE, 2, True, "beacon")  # imports and caches are not what is measured
+    """Measure N = 64 with both forms of decisions, and the growth from N = 100 to the largest N."""
+    _once(REFERENCE, 2, True, "beacon")  # warm up: imports and caches are not measured
     reference = tuple(
         measure(REFERENCE, rounds=24, repeats=repeats, text=text) for text in (False, True)
     )
@@ -124,7 +124,7 @@ def bench_runtime(*, repeats: int = 3, large: int = LARGE) -> RuntimeCosts:
 
 
 def _once(n: int, rounds: int, text: bool, substrate: str) -> tuple[int, Clock]:
-    """Play one episode; return its local updates and the time that was not the law's."""
+    """Play one episode; return its number of local updates and the time without the law."""
     place = plugins.get_substrate(substrate)
     case = Case(substrate, place.tasks[0], n, SEED, rounds)
     world = place.open(case)

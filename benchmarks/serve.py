@@ -1,14 +1,14 @@
-"""`waggle serve` under load: many clients that ask, beside clients that only drip.
+"""`waggle serve` under load: many clients with requests, next to clients that never finish one.
 
     python -m benchmarks.serve --law heuristic --clients 200 --seconds 60 --dripping 800
     python -m benchmarks.serve --law nano --clients 200 --dripping 0 --replicas 1,2
 
-Starts a server of its own, lets every client ask for one decision after another over a connection
-that stays open, and prints throughput, latencies, errors and the server's peak memory. Dripping
-clients open a connection, send one byte of a header every second, and come back when they are
-closed. Views are those of a Silo episode. All of it shares the machine with the server. With
-replicas the law lives in processes of its own, whose memory counts too, and one number after the
-other is measured; 0 is the law in the server itself.
+Starts a server, lets every client request one decision after another over a connection that stays
+open, and prints throughput, latencies, errors and the server's peak memory. Dripping clients open a
+connection, send one byte of a header every second, and reconnect when the server closes it. Views
+are those of a Silo episode. Clients and server share the machine. With replicas the law runs in
+separate processes, whose memory is included, and the numbers of replicas are measured one after the
+other; 0 is the law in the server itself.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Lengt
 
 @dataclass(frozen=True)
 class Load:
-    """What a server did under load."""
+    """The measurements of a server under one load."""
 
     law: str
     replicas: int
@@ -51,13 +51,13 @@ class Load:
     p50_ms: float
     p99_ms: float
     cpu_ms: float
-    """Processor time of the server and its replicas for one answer."""
+    """Processor time of the server and its replicas per answer."""
     peak_mb: float
     log_bytes: int
 
 
 def bodies() -> list[bytes]:
-    """Return the requests of the nodes of one Silo episode."""
+    """Return the request bodies of the nodes of one Silo episode."""
     inner = plugins.get_law("heuristic")
     found: list[bytes] = []
 
@@ -76,7 +76,7 @@ def bodies() -> list[bytes]:
 
 
 def measure(law: str, clients: int, dripping: int, seconds: float, replicas: int = 0) -> Load:
-    """Serve a law in a process of its own and load it."""
+    """Serve a law in a separate process and measure it under load."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -115,7 +115,7 @@ def _wait(port: int) -> None:
 
 
 def _peak(process: int) -> float:
-    """Return the most memory a process has held, in MB; 0 where the system does not say."""
+    """Return the peak memory of a process in MB; 0 if the system does not report it."""
     with suppress(OSError):
         for line in Path(f"/proc/{process}/status").read_text().splitlines():
             if line.startswith("VmHWM"):
@@ -124,7 +124,7 @@ def _peak(process: int) -> float:
 
 
 def _processor(process: int) -> float:
-    """Return the seconds that a process has computed; 0 where the system does not say."""
+    """Return the processor seconds of a process; 0 if the system does not report them."""
     with suppress(OSError):
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -132,7 +132,7 @@ def _processor(process: int) -> float:
 
 
 def _children(process: int) -> list[int]:
-    """Return the processes that a process has started; none where the system does not say."""
+    """Return the ids of a process's children; empty if the system does not report them."""
     with suppress(OSError):
         threads = Path(f"/proc/{process}/task").iterdir()
         return [int(each) for path in threads for each in (path / "children").read_text().split()]
@@ -151,7 +151,7 @@ async def _load(port: int, clients: int, dripping: int, seconds: float) -> tuple
 
 
 async def _ask(port: int, asked: Sequence[bytes], end: float) -> tuple[list[float], int]:
-    """Ask one request after another; a connection that is closed is an error and opened again."""
+    """Send one request after another; a closed connection counts as an error and is reopened."""
     times: list[float] = []
     errors = turn = 0
     while time.monotonic() < end:
@@ -178,7 +178,7 @@ async def _ask(port: int, asked: Sequence[bytes], end: float) -> tuple[list[floa
 
 
 async def _drip(port: int) -> None:
-    """Send a header byte by byte, for ever."""
+    """Send a header byte by byte until cancelled."""
     while True:
         with suppress(OSError):
             _, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -194,7 +194,7 @@ async def _drip(port: int) -> None:
 
 
 def main() -> None:
-    """Measure as the command line asks; print one JSON object for every load."""
+    """Run the measurements of the command line; print one JSON object for every load."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--law", default="heuristic")
     parser.add_argument("--clients", type=int, default=200)

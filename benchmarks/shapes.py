@@ -1,4 +1,4 @@
-"""Models with the shape of known ones and random weights, for measuring speed without downloads."""
+"""Models with known architectures and random weights, for measuring speed without downloads."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ SHAPES: dict[str, tuple[str, dict[str, int]]] = {
 
 
 def shaped(name: str, device: str, dtype: Any, tokenizer: Any, seed: int = 0) -> Any:
-    """Return a random model of a known shape, with the markers of a tokenizer."""
+    """Return a random model of a known shape, with the special tokens of a tokenizer."""
     family, sizes = SHAPES[name]
     torch: Any = import_module("torch")
     library: Any = import_module("transformers")
-    text = f"{family}TextConfig"  # of families that have pictures, too
+    text = f"{family}TextConfig"  # for families that also take images
     config = getattr(library, text if hasattr(library, text) else f"{family}Config")(
         **sizes,
         tie_word_embeddings=True,
@@ -65,8 +65,8 @@ def shaped(name: str, device: str, dtype: Any, tokenizer: Any, seed: int = 0) ->
 def save_shape(name: str, folder: Path) -> Path:
     """Write a random model of a known shape as a folder that training can start from.
 
-    Its tokenizer is that of the pretrained default if it is here, else that of `nano`: token counts
-    stay close to those of the real one.
+    Its tokenizer is that of the pretrained default if available, else that of `nano`, so that token
+    counts stay close to those of the real model.
     """
     torch: Any = import_module("torch")
     try:

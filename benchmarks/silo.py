@@ -1,4 +1,4 @@
-"""What a whole Silo episode costs, in processor time on one core (`waggle bench silo`)."""
+"""The cost of a whole Silo episode, in processor time on one core (`waggle bench silo`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from waggle.runtime import sync
 from waggle.substrates.silo.cases import TASKS
 
 LIMIT_SECONDS = 0.25
-"""Processor seconds of a 64-agent, nine-round episode with the heuristic law, mean of 30 tasks."""
+"""Limit: processor seconds of a 64-agent, nine-round heuristic episode, mean of 30 tasks."""
 SEED = 10_000
 """The first development seed."""
 

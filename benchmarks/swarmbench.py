@@ -1,9 +1,10 @@
-"""Speed of the world: rounds per second beside the official environment's (issue figures).
+"""Speed of the world: rounds per second, next to the official environment's (issue figures).
 
     rows = measure()
 
-World step and scoring with random actions on one core, without views and with every agent's view
-built. Invariant: nothing is tuned here; the official figures are constants measured elsewhere.
+Measures world step and scoring with random actions on one core, with and without building every
+agent's view. Invariant: nothing is tuned here; the official figures are constants measured
+elsewhere.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ OFFICIAL: Mapping[Task, tuple[float, ...]] = {
 }
 """Rounds per second of the official environment on two cores without its logger, N as in SIDES."""
 SPEEDUP: Mapping[Task, int] = {task: 100 if task == "Flocking" else 200 for task in TASKS}
-"""How many times the official rate at the largest N is asked for."""
+"""Required multiple of the official rate at the largest N."""
 SEED = 10_000
 
 
 class Speed(msgspec.Struct, frozen=True):
-    """One task at one size."""
+    """The measurements of one task at one size."""
 
     task: Task
     n: int
@@ -43,24 +44,24 @@ class Speed(msgspec.Struct, frozen=True):
     rate: float
     """Rounds per second, world step and scoring."""
     viewed: float
-    """Rounds per second with every agent's view built as well."""
+    """Rounds per second when every agent's view is built as well."""
     official: float
 
     @property
     def ratio(self) -> float:
-        """How many times as fast as the official environment."""
+        """Rate as a multiple of the official environment's."""
         return self.rate / self.official
 
     @property
     def met(self) -> bool | None:
-        """Whether the asked-for speed-up is reached; None where none is asked for."""
+        """Whether the required speed-up is reached; None if none is required."""
         return self.ratio >= SPEEDUP[self.task] if self.n == max(SIDES) else None
 
 
 def measure(
     tasks: Sequence[Task] = TASKS, sizes: Sequence[int] = tuple(SIDES), seconds: float = 1.0
 ) -> list[Speed]:
-    """Time every task at every size for about so many seconds each."""
+    """Time every task at every size, for about `seconds` per rate."""
     rows = []
     for task in tasks:
         for n in sizes:
@@ -71,7 +72,7 @@ def measure(
 
 
 def _rate(task: Task, n: int, seconds: float, views: bool) -> float:
-    """Return rounds per second; processor time, new episodes of 100 rounds until time is up."""
+    """Return rounds per processor second, over episodes of 100 rounds until time is up."""
     rng = random.Random(seeds.derive(SEED, "bench", task, n))
     choices = 6 if task == "Synchronization" else 5
     played, spent, episode = 0, 0.0, 0

@@ -3,8 +3,8 @@
     waggle bench train recipes/lineage/far.toml --corpus runs/lineage/far/corpus
 
 Runs the real updates (encoded batches, ragged passes, optimizer) on a real corpus, with the
-backbone's own weights or random ones of a known shape. The first updates compile and capture and
-are not counted.
+backbone's own weights or random ones of a known shape. The first updates, which compile and capture
+CUDA graphs, are not counted.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from waggle.scd.train.objective import Objective
 from waggle.scd.train.trainer import Plan, Trainer
 
 WARM = 8
-"""First updates, which are not counted."""
+"""Number of warm-up updates, which are not counted."""
 READ = 5
-"""Losses are read at least this often: reading waits for the device."""
+"""Maximum number of updates between readings of the losses, which wait for the device."""
 STAGE_TWO = 648
-"""Updates of the paper's stage two."""
+"""Number of updates of the paper's stage two."""
 SEED = derive(0, "bench")
 
 
 class Speed(NamedTuple):
-    """What an update costs."""
+    """The cost of a training update."""
 
     backbone: str
     adaptation: str
@@ -48,20 +48,20 @@ class Speed(NamedTuple):
     """Whether updates are replayed as CUDA graphs."""
     updates: int
     start: float
-    """Seconds of the updates that are not counted."""
+    """Total seconds of the warm-up updates."""
     seconds: float
-    """Mean seconds of an update, waiting for data included."""
+    """Mean seconds per update, including waiting for data."""
     tokens: float
-    """Tokens of the sequences of an update."""
+    """Mean number of tokens in the sequences of an update."""
     computed: float
-    """Tokens that went through the backbone, shared prefixes once."""
+    """Mean number of tokens run through the backbone per update; shared prefixes count once."""
     tokens_per_second: float
     padding: float
     """Share of computed positions without a token."""
     passes: float
     """Passes per update."""
     stage_seconds: float
-    """Seconds of the updates of the paper's stage two."""
+    """Estimated seconds for all updates of the paper's stage two."""
     memory: float
     """Peak GPU memory in GiB; 0 on a CPU."""
 
@@ -70,7 +70,7 @@ def bench_train(
     recipe: Recipe, corpus: Path, updates: int, *, stage: Literal[1, 2] = 2,
     law: Path | None = None,
 ) -> Speed:  # fmt: skip
-    """Measure so many updates of a stage under a recipe; export what they made as a law."""
+    """Time updates of a training stage; if `law` is given, export the result there as a law."""
     run, name = recipe.run, recipe.backbone
     run = run.model_copy(update={"log_every": min(READ, run.log_every, updates)})
     with tempfile.TemporaryDirectory() as folder:
@@ -88,7 +88,7 @@ def bench_train(
 def _trainer(
     student: Student, recipe: Recipe, run: Run, corpus: Path, stage: Literal[1, 2], folder: Path
 ) -> Trainer:
-    """Return a trainer of a stage from the backbone as it is, with untrained heads."""
+    """Return a trainer of a stage that starts from the given student, with untrained heads."""
     workers = max(1, (os.cpu_count() or 1) - 2)
     identity = {"bench": recipe.backbone}
     with EncodedCorpus(

@@ -3,10 +3,10 @@
     git worktree add ../before v0.1.0
     python -m benchmarks.versions ../before
 
-Two processes play the same episodes, one with the `waggle` of each checkout, in turns on one core's
-processor time, so that a busy machine slows both alike. The best of a few repeats counts. The law's
-own time is taken off; in the row of prompts the law turns every view into tokens, and that stays.
-A row also says whether both wrote the same record, byte for byte.
+Two processes play the same episodes, one with the `waggle` of each checkout. They take turns and
+measure processor time, so that a busy machine slows both alike. The best of a few repeats counts.
+The law's own time is subtracted, except for turning views into tokens in the rows with prompts. A
+row also shows whether both wrote the same record, byte for byte.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Cell(NamedTuple):
     rounds: int | None = None
     order: Any = "shuffled"
     decodes: str = "in shape"
-    """What the law returns: `in shape`, as `text`, or in shape after it made `prompts`."""
+    """The law returns objects (`in shape`), `text`, or objects after making `prompts`."""
 
 
 CELLS = (
@@ -60,16 +60,16 @@ CELLS = (
 
 
 class Played(NamedTuple):
-    """What one episode cost."""
+    """The cost of one episode, and its record."""
 
     microseconds: float
     """Processor time per local update."""
     digest: str
-    """Of the record file."""
+    """SHA-256 of the record file."""
 
 
 class PromptedLaw:
-    """A law that makes the prompt of every request in tokens, as a learned law does, first."""
+    """A law that first makes the prompt tokens of every request, as a learned law does."""
 
     def __init__(self, inner: Law) -> None:
         from waggle.laws.dialogue import Dialogue
@@ -86,7 +86,7 @@ class PromptedLaw:
 
 
 def play(cell: Cell, laws: dict[str, Law]) -> Played:
-    """Play one episode; what the inner law takes is not counted."""
+    """Play one episode; the time of the inner law is not counted."""
     substrate, task = cell.task.split("/")
     case = Case(substrate, task, cell.n, SEED, cell.rounds)
     timed = TimedLaw(plugins.get_law("heuristic"), text=cell.decodes == "text")
@@ -106,7 +106,7 @@ def play(cell: Cell, laws: dict[str, Law]) -> Played:
 
 
 def serve() -> None:
-    """Play the cells that come in, line by line."""
+    """Play the cells read from standard input, one per line."""
     laws: dict[str, Law] = {}
     for line in sys.stdin:
         sys.stdout.write(json.dumps(play(Cell(*json.loads(line)), laws)) + "\n")
@@ -124,7 +124,7 @@ class Player:
         )  # fmt: skip
 
     def play(self, cell: Cell) -> Played:
-        """Play one episode over there."""
+        """Play one episode in the process."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(json.dumps(cell) + "\n")
         self._process.stdin.flush()
@@ -140,7 +140,7 @@ def compare(before: Path, repeats: int, chosen: str = "") -> None:
     players = [Player(before), Player(HERE)]
     table = []
     for cell in (cell for cell in CELLS if chosen in f"{cell.task} {cell.n} {cell.decodes}"):
-        # A large swarm is played twice, a small one once more than it is counted, to warm up.
+        # A large swarm is played twice; a small one has an extra warm-up turn that is not counted.
         turns = repeats + 1 if cell.n < 1_000 else 2
         played = [[player.play(cell) for player in players] for _ in range(turns)]
         played = played[1:] if cell.n < 1_000 else played
@@ -157,7 +157,7 @@ def compare(before: Path, repeats: int, chosen: str = "") -> None:
 
 
 def main() -> None:
-    """Read the command line."""
+    """Compare two checkouts, or serve one of them, as set by the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("before", type=Path, nargs="?", help="the other checkout")
     parser.add_argument("--repeats", type=int, default=15, help="turns of each small cell")

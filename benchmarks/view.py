@@ -2,10 +2,10 @@
 
     python -m benchmarks.view runs/view-speed
 
-Plays N = 64 x 100, 1,000 x 50 and 10,000 x 20 rounds into the folder if they are not there yet (the
-last takes a minute or more), serves them from a process of its own and opens them in headless
-Chromium. Then the list of 1,000 records is read, and the memory of the server is taken. Beside the
-seconds stand processor seconds of the server, which a busy machine does not change.
+Records N = 64 x 100, 1,000 x 50 and 10,000 x 20 rounds in the folder if they are missing (the last
+takes a minute or more), serves them from a separate process and opens them in headless Chromium.
+Then a list of 1,000 records is read, and the server's memory is measured. Besides wall-clock
+seconds, it prints processor seconds of the server, which a busy machine does not change.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 
 class Server:
-    """`waggle view` of a folder, in a process of its own."""
+    """A separate process that runs `waggle view` on a folder."""
 
     def __init__(self, folder: Path) -> None:
         command = [sys.executable, "-m", "waggle", "view", str(folder), "--port", str(PORT)]
@@ -53,19 +53,19 @@ class Server:
 
     @property
     def megabytes(self) -> int:
-        """The most memory that it had."""
+        """Peak memory."""
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         (found,) = re.findall(r"VmHWM:\s+(\d+) kB", status)
         return int(found) >> 10
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         self._process.terminate()
         self._process.wait()
 
 
 def made(folder: Path) -> None:
-    """Play the episodes that a folder lacks."""
+    """Play and save the episodes that are missing in a folder."""
     for name, n, rounds in EPISODES:
         path = folder / f"{name}.jsonl.gz"
         if not path.exists():
@@ -73,14 +73,14 @@ def made(folder: Path) -> None:
 
 
 def opened(browser: Chromium, server: Server, name: str) -> tuple[float, float]:
-    """Return seconds until a record can be played, and processor seconds of the server."""
+    """Return the seconds until a record can be played, and the server's processor seconds."""
     before, start = server.seconds, time.perf_counter()
     browser.open(f"{server.address}#run={name}.jsonl.gz")
     return time.perf_counter() - start, server.seconds - before
 
 
 def frames(browser: Chromium, seconds: float = 4.0) -> float:
-    """Return frames a second while an episode plays."""
+    """Return the frames per second while an episode plays."""
     count = "waggleViewer().frames"
     browser.run("waggleViewer().play()")
     before, start = browser.run(count), time.perf_counter()
@@ -89,7 +89,7 @@ def frames(browser: Chromium, seconds: float = 4.0) -> float:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run all measurements and print them."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path, help="where the episodes lie or are made")
     folder = parser.parse_args().folder

@@ -1,10 +1,10 @@
-"""What does the path of private workers cost where the worker itself is free?
+"""How much overhead do private workers add when the worker itself costs nothing?
 
     python -m benchmarks.workers
 
-Plays the tasks of the paper's experiment with the teacher, without a worker and with the task's own
-rule as one, in turns. A figure is processor time per episode, the best of so many; the last column
-is their ratio, which should stay below 1.3.
+Plays the tasks of the paper's experiment with the teacher, alternately without a worker and with
+the task's own rule as the worker. A figure is processor time per episode, the best of `--repeats`;
+the last column is their ratio, which should stay below 1.3.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ TASKS = ("swarmbench/pursuit", "silo/II-16", "silo/III-26")
 
 
 def seconds(task: str, n: int, worker: str) -> float:
-    """Return processor seconds of one episode."""
+    """Return the processor seconds of one episode."""
     start = time.process_time()
     waggle.run(task, "expert", n=n, seed=10_000, worker=worker)
     return time.process_time() - start
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run all measurements and print them."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--n", type=int, default=32, help="agents")
     parser.add_argument("--repeats", type=int, default=7, help="episodes of each kind")

@@ -1,9 +1,9 @@
-"""What every benchmark decodes: made-up prompts or views of real episodes, and what decodes them.
+"""The prompts of decoding benchmarks, synthetic or views of real episodes, and their models.
 
-Made-up prompts need nothing but the engine: a long shared prefix, a different tail for each node
-and one grammar of answers of about eighty tokens. A law is measured on views of episodes that an
-expert plays on development seeds. Prompts are seeded, and no prompt comes twice: the engine drafts
-from the answers it has given before.
+Synthetic prompts need nothing but the engine: a long shared prefix, a different tail for each node
+and a grammar of answers of about eighty tokens. A law is measured on views of episodes that an
+expert plays on development seeds. Prompts are seeded and never repeat, since the engine drafts from
+its earlier answers.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ INSTRUCTION = (
     "round less. A wait writes nothing, commits nothing and answers nothing. "
 )
 LONGEST = 256
-"""The most tokens of a made-up answer."""
+"""Maximum number of tokens of an answer to a synthetic prompt."""
 ACTIONS = ("MOVE", "HOLD", "GRAB", "WAIT")
 WARM_UP = 9_999
-"""Seed of the made-up prompts that only warm up."""
+"""Seed of the synthetic warm-up prompts."""
 
 TASKS = {
     "silo": ("I-04", "I-09", "II-12", "II-16", "II-19", "III-22", "III-26", "III-30"),
@@ -45,38 +45,38 @@ TASKS = {
 }
 """Tasks whose views are decoded."""
 NODES, ROUNDS, EPISODES = 16, 9, 40
-"""Size and length of the episodes, and the most that are played of one task."""
+"""Agents and rounds of an episode, and the maximum number of episodes per task."""
 SPARE = 2.0
-"""Views that are gathered for each one that is decoded; those of about the asked length stay."""
+"""Views of about the requested length that are collected for each view that is decoded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One prompt in tokens, and what makes the grammar of its answers while decoding is timed."""
+    """One prompt in tokens, with a callable that makes its grammar while decoding is timed."""
 
     tail: tuple[int, ...]
     prefix: tuple[int, ...]
     grammar: Callable[[SharedStates | None], Grammar]
     longest: Callable[[], int]
-    """Returns how many tokens a constrained answer may have."""
+    """Returns the maximum number of tokens of a constrained answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is decoded."""
+    """The amount of work: batch size, number of batches and token counts."""
 
     batch: int = 16
     repeats: int = 3
-    """Batches that are timed."""
+    """Number of timed batches."""
     prefix_tokens: int = 400
-    """Shared tokens of made-up prompts."""
+    """Shared prefix tokens of synthetic prompts."""
     tail_tokens: int = 300
-    """Own tokens of a prompt, about."""
+    """Approximate number of tokens of a prompt after the shared prefix."""
     new_tokens: int = 80
-    """Tokens of a free answer; of a law, at most."""
+    """Tokens of a free answer; for a law, the maximum."""
 
     def __post_init__(self) -> None:
-        """Refuse sizes below 1."""
+        """Raise a ConfigError for sizes below 1."""
         if min(self.batch, self.repeats, self.prefix_tokens, self.tail_tokens, self.new_tokens) < 1:
             raise ConfigError("batch, repeats and token counts must be at least 1")
 
@@ -91,17 +91,17 @@ class Setup:
     device: str
     sizes: Sizes
     work: list[Ask]
-    """Timed."""
+    """The timed prompts."""
     warm: list[Ask]
-    """Two batches that warm up."""
+    """Two warm-up batches."""
     fresh: list[Ask]
-    """One batch for measuring prefill and decode apart."""
+    """One batch for measuring prefill and decode separately."""
     forced: bool
     """Whether free answers have exactly `new_tokens` tokens; those of a law end by themselves."""
 
     @property
     def longest(self) -> int:
-        """Tokens of the longest prompt."""
+        """Number of tokens of the longest prompt."""
         asks = (*self.work, *self.warm, *self.fresh)
         return max(len(ask.prefix) + len(ask.tail) for ask in asks)
 
@@ -114,7 +114,7 @@ class Setup:
 
 Answers = list[tuple[int, ...]]
 Decode = Callable[[Sequence[Ask], int], Answers]
-"""Decodes one batch of prompts to at most so many tokens each."""
+"""Decodes one batch of prompts, to at most the given number of tokens each."""
 
 
 class Contender(NamedTuple):
@@ -122,11 +122,11 @@ class Contender(NamedTuple):
 
     title: str
     open: Callable[[], AbstractContextManager[Decode]]
-    """Makes it ready to decode, and gives its memory back."""
+    """Opens the library for decoding; its memory is freed on exit."""
 
 
 def cut(setup: Setup, row: Sequence[int]) -> tuple[int, ...]:
-    """Return an answer without its end token and what stands behind it."""
+    """Return an answer up to its end token, or whole if answers have a forced length."""
     if setup.forced:
         return tuple(row)
     ends = eos_tokens(setup.model, setup.tokenizer)
@@ -135,7 +135,7 @@ def cut(setup: Setup, row: Sequence[int]) -> tuple[int, ...]:
 
 
 class Weights(NamedTuple):
-    """Where the weights of a law are: a backbone, and an adapter on it if any."""
+    """The weights of a law: a backbone, and an adapter for it if there is one."""
 
     model: str
     adapter: str | None = None
@@ -165,7 +165,7 @@ def prepare(
 
 
 def tokenizer_of(name: str) -> Any:
-    """Return the tokenizer of a law or a model; shapes get one trained on made-up prompts."""
+    """Return the tokenizer of a law or a model; shapes get one trained on synthetic prompts."""
     from benchmarks.shapes import SHAPES
     from waggle.models import load
     from waggle.models.nano import byte_tokenizer
@@ -177,7 +177,7 @@ def tokenizer_of(name: str) -> Any:
 
 
 def find_law(name: str) -> Weights | None:
-    """Return the weights of a law by its name or folder, or None for what is no law."""
+    """Return the weights of a law by its name or folder; None if it is not a law."""
     from waggle import shipped
     from waggle.laws.origin import origin
     from waggle.laws.shipped import ADAPTER, is_folder
@@ -197,7 +197,7 @@ def find_law(name: str) -> Weights | None:
 def draw(
     tokenizer: Any, law: Weights | None, sizes: Sizes
 ) -> tuple[list[Ask], list[Ask], list[Ask]]:
-    """Return the prompts that are timed, that warm up, and of one more batch."""
+    """Return the timed prompts, two warm-up batches, and one more batch."""
     batch, timed = sizes.batch, sizes.batch * sizes.repeats
     if law is None:
         records = fit_records(tokenizer, sizes.tail_tokens)
@@ -211,9 +211,9 @@ def draw(
 
 
 def views_of_episodes(tokenizer: Any, order: Any, count: int, tail: int) -> list[Ask]:
-    """Return prompts of different views, those whose own part has about `tail` tokens, mixed.
+    """Return distinct prompts of views whose tails have about `tail` tokens, in mixed order.
 
-    Lengths are alike because `generate` pads to the longest prompt.
+    Lengths are similar because `generate` pads to the longest prompt.
     """
     from waggle.core.grammar import longest
     from waggle.core.protocols import Request
@@ -258,12 +258,12 @@ def _played(order: Any) -> Iterator[list[Any]]:
                 yield [view for view, _ in law.pairs]
 
 
-# Made-up prompts.
+# Synthetic prompts.
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The tail of a made-up prompt, and what its answers may name."""
+    """The tail of a synthetic prompt, and the handles and claims its answers may name."""
 
     tail: str
     handles: tuple[str, ...]
@@ -271,7 +271,7 @@ class Task:
 
 
 def shared_prefix(tokenizer: Any, tokens: int) -> tuple[int, ...]:
-    """Return a system turn of exactly this many tokens."""
+    """Return a system turn of exactly `tokens` tokens."""
     text = "<|im_start|>system\n" + INSTRUCTION
     while len(encode(tokenizer, text)) < tokens:
         text += INSTRUCTION
@@ -279,24 +279,24 @@ def shared_prefix(tokenizer: Any, tokens: int) -> tuple[int, ...]:
 
 
 def tasks(count: int, records: int, seed: int = 0) -> list[Task]:
-    """Return requests whose views hold about `records` traces each, give or take one."""
+    """Return synthetic tasks whose views have `records` traces each, give or take one."""
     random = Random(seed)
     return [_task(random, records + random.choice((-1, 0, 0, 1))) for _ in range(count)]
 
 
 def fit_records(tokenizer: Any, tokens: int) -> int:
-    """Return how many traces make a tail of about this many tokens."""
+    """Return the number of traces that gives a tail of about `tokens` tokens."""
     one, nine = (len(encode(tokenizer, _task(Random(1), n).tail)) for n in (1, 9))
     return max(1, round(1 + (tokens - one) * 8 / (nine - one)))
 
 
 def named(handles: Sequence[str], claims: Sequence[str], _: SharedStates | None = None) -> Grammar:
-    """Return the grammar of answers about some names."""
+    """Return the grammar of answers that name the given handles and claims."""
     return Grammar(decision_grammar(handles, claims))
 
 
 def decision_grammar(handles: Sequence[str], claims: Sequence[str]) -> GrammarNode:
-    """Return the records with one deposit and one commitment: about eighty tokens."""
+    """Return the grammar of decisions with one deposit and one commitment, about eighty tokens."""
     return chain(
         '{"task_action":"', choice(*ACTIONS), '","response":null,"deposits":[{"channel":"',
         choice(*handles), '","claim":"', choice(*claims), '","novelty":', IntRange(0, 4),
@@ -307,12 +307,12 @@ def decision_grammar(handles: Sequence[str], claims: Sequence[str]) -> GrammarNo
 
 
 def encode(tokenizer: Any, text: str) -> tuple[int, ...]:
-    """Encode without adding special tokens; markers in the text are recognised."""
+    """Encode without adding special tokens; special tokens in the text are recognised."""
     return tuple(tokenizer.encode(text, add_special_tokens=False))
 
 
 def texts(count: int = 200) -> list[str]:
-    """Return made-up prompts as text, to train a small tokenizer on."""
+    """Return synthetic prompts as text, to train a small tokenizer on."""
     return [INSTRUCTION, *(task.tail for task in tasks(count, 6, seed=3))]
 
 

@@ -2,10 +2,10 @@
 
     waggle check vectors agentsnet DIR;  waggle check graphs DIR
 
-A malformed case, or one whose graph is missing, is a failed case with a reason: what was not
-checked has not passed. Equality is exact, floats included. The parsers of a named agent's replies
-(spec section 2) are here because nothing but their vectors uses them; they repeat the official
-behaviour bug for bug.
+A malformed case, or one whose graph is missing, counts as failed, with a reason: an unchecked case
+has not passed. Equality is exact, floats included. The parsers of a named agent's replies (spec
+section 2) are here because only their vectors use them; they reproduce the official behaviour bug
+for bug.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from waggle.substrates.agentsnet.tasks import TASKS, soft_score
 MAX_REPLY = 32_768
 """Longest reply, in characters, that is parsed."""
 MARKER = "### Final Answer ###"
-"""What must precede a final answer, case included."""
+"""The text that must precede a final answer; case-sensitive."""
 _NAMES = frozenset(POOL)
 _DECODER = json.JSONDecoder()
 _Library = Callable[[str], AgentGraph]
@@ -80,7 +80,7 @@ def check_vectors(folder: Path, graphs: Path | None = None) -> VectorReport:
 
     Args:
         folder: where the vector files are.
-        graphs: where graph ids resolve; the folder `graphs` beside `folder` by default.
+        graphs: the folder of the graph files; the folder `graphs` beside `folder` by default.
     """
     paths = sorted(folder.glob("evaluator_*.json"))
     if (folder / "parsing.json").exists():
@@ -97,7 +97,7 @@ def check_vectors(folder: Path, graphs: Path | None = None) -> VectorReport:
 def check_graphs(folder: Path) -> VectorReport:
     """Check every graph file of a folder: simple, connected, measures and names as recorded.
 
-    Where the folder has a `MANIFEST.json`, its measures of a graph must hold as well.
+    If the folder has a `MANIFEST.json`, the measures it records must hold as well.
     """
     try:
         paths = graph_paths(folder)
@@ -112,7 +112,7 @@ def check_graphs(folder: Path) -> VectorReport:
 
 
 def _manifest(path: Path) -> dict[str, dict[str, object]]:
-    """Return the measures that a folder's index records, by graph id."""
+    """Return the measures recorded in a folder's manifest, by graph id."""
     if not path.exists():
         return {}
     rows = read_json(path)
@@ -152,7 +152,7 @@ def _library(folder: Path) -> _Library:
 
     @cache
     def find(id: str) -> AgentGraph:
-        # An id is a plain file stem, so that no path can leave the folder.
+        # An id must be a plain file stem, so that no path can leave the folder.
         path = folder / f"{id}.json"
         if re.fullmatch(r"[\w.-]{1,64}", id) is None or not path.is_file():
             missing = f"graph {id!r} is not in {folder}"
@@ -188,7 +188,7 @@ def _check_case(label: str, kind: str, raw: Raw, library: _Library) -> Iterator[
 
 
 def _scored(case: _ScoreCase, library: _Library) -> _Official:
-    """Return what our evaluator says: soft, strict, and the exception where it raises."""
+    """Return our evaluator's soft and strict scores, or the name of the exception it raises."""
     if case.graph is not None:
         graph = parse_graph(case.graph, case.graph_id or "inline").graph
     elif case.graph_id is None:
@@ -213,7 +213,7 @@ def _compare(label: str, ours: object, recorded: object) -> Outcome:
 
 
 def parse_messages(text: str) -> dict[str, str] | None:
-    """Return {neighbour name: message}, {} for silence, None where the reply is unreadable.
+    """Return {neighbour name: message}, {} for no messages, None if the reply is unreadable.
 
     An object counts only if it ends at the reply's last brace.
     """
@@ -231,7 +231,7 @@ def parse_messages(text: str) -> dict[str, str] | None:
 
 
 def _object_at(text: str, start: int, end: int) -> dict[str, str] | None:
-    """Return the object spanning text[start:end] if all keys are pool names and values strings."""
+    """Return the object in text[start:end] if its keys are pool names and its values strings."""
     try:
         value, stop = _DECODER.raw_decode(text, start)
     except (ValueError, RecursionError):
@@ -244,7 +244,7 @@ def _object_at(text: str, start: int, end: int) -> dict[str, str] | None:
 
 
 def parse_answer(text: str, legal: Sequence[str]) -> str | None:
-    """Return the final answer of a reply, tested as a prefix in list order, or None."""
+    """Return the first legal answer, in list order, that follows the marker in a reply, or None."""
     if not legal or len(text) > MAX_REPLY:
         return None
     options = "|".join(re.escape(answer) for answer in legal)

@@ -1,7 +1,7 @@
 """The official SwarmBench observation: a window of tokens, messages within reach, task extras.
 
-Our agents are shown something else; recorded episodes hold this. Invariant: what an agent observes
-depends on the state after the last round alone, never on actions of the same round.
+Recorded episodes contain these observations; our own agents get different ones. Invariant: an
+observation depends only on the state after the last round, never on actions of the same round.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Spoken:
         self._last: list[tuple[int, str]] = []
 
     def say(self, messages: Mapping[int, str]) -> None:
-        """Take the messages of a round, before it is played; who has escaped says nothing."""
+        """Store the messages of a round before it is played, except those of escaped agents."""
         gone = self._world.escaped
         self._last = [(a, messages[a]) for a in sorted(messages) if messages[a] and not gone[a]]
 
     def heard(self, agent: int) -> list[tuple[int, str]]:
-        """Return messages within reach, by sender; the sender hears itself."""
+        """Return the messages within an agent's reach, ordered by sender, its own included."""
         reach, agents = self._world.config.view_size // 2, self._world.agents
         i, j = agents[agent]
         return [
@@ -40,7 +40,7 @@ class Spoken:
 
 
 def token_rows(world: GridWorld) -> list[list[str]]:
-    """Return the tokens of the map with a margin of outside marks; agents appear with their ids."""
+    """Return the tokens of the map in a margin of outside marks; agents appear as their ids."""
     margin = world.config.view_size + PAD
     side = [OUTSIDE] * margin
     blank = [OUTSIDE] * (world.config.width + 2 * margin)
@@ -69,7 +69,7 @@ def window(world: GridWorld, rows: Sequence[Sequence[str]], agent: int) -> list[
 
 
 def extra(world: GridWorld, agent: int) -> dict[str, object]:
-    """Return what the task adds to an agent's observation."""
+    """Return the fields that the task adds to an agent's observation."""
     rules = world.rules
     if isinstance(rules, Synchronization):
         return {"light_on": rules.lights[agent]}

@@ -1,7 +1,7 @@
-"""Test vectors: reading files that others recorded, and counting what a check of them finds.
+"""Test vectors: read recorded files, and count the outcomes of checking them.
 
 Vector files are untrusted. `read_vector` bounds their size and checks their shape; `guarded` turns
-whatever a bad file causes into one failed outcome with a reason, never into an exception.
+any error that a bad file causes into one failed outcome with a reason, instead of an exception.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class Outcome(NamedTuple):
 
     name: str
     problem: str | None = None
-    """The first difference, or why the vector cannot be checked; None where it passed."""
+    """The first difference, or why the vector cannot be checked; None if neither applies."""
     skipped: bool = False
 
 
 class VectorReport(NamedTuple):
-    """How many vectors passed, and the first difference found."""
+    """The counts of passed, failed and skipped vectors, and the first difference."""
 
     passed: int
     failed: int
@@ -56,7 +56,7 @@ def count(outcomes: Iterable[Outcome]) -> VectorReport:
 
 
 def guarded(name: str, outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
-    """Yield the outcomes of one file; whatever goes wrong on the way is a failed outcome."""
+    """Yield the outcomes of one file; an error while computing them becomes a failed outcome."""
     try:
         yield from outcomes
     except _BROKEN as error:
@@ -68,7 +68,7 @@ def read_vector(path: Path, kind: Any = Any) -> Any:
 
     Raises:
         RecordError: if the file is too large or cut short.
-        msgspec.MsgspecError: if its content is not of that kind.
+        msgspec.MsgspecError: if its content is not of type `kind`.
     """
     too_large = RecordError(f"larger than {MAX_BYTES} bytes; split it")
     if path.stat().st_size > MAX_BYTES:

@@ -1,8 +1,8 @@
 """Check of recorded instances: `waggle check vectors silo DIR`.
 
-Each file is regenerated where its random stream is known, its golds are recomputed from its shards,
-and its golds are scored as answers. Digests of the shipped instances are compared where the folder
-has them. A malformed file is a failure with a reason, never a traceback.
+Each file is regenerated if its random stream is known, its golds are recomputed from its shards,
+and its golds are scored as answers. Digests of the shipped instances are compared if the folder has
+them. A malformed file is a failure with a reason, never a traceback.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ _UPSTREAM_SOURCE = "upstream-seed42-stream"
 
 
 def check_vectors(folder: Path) -> VectorReport:
-    """Check every instance file of a folder, its index and its digests where it has them."""
+    """Check every instance file of a folder, and its index and digests if it has them."""
     if not folder.is_dir():
         raise ConfigError(
             f"{folder} is not a folder; give the folder that holds the Silo instances"
@@ -56,7 +56,7 @@ def _outcomes(folder: Path) -> Iterator[Outcome]:
 
 
 class _Upstream:
-    """The shipped instances, drawn once and only as far as a folder asks for."""
+    """The shipped instances, drawn only up to the largest size that has been requested."""
 
     def __init__(self) -> None:
         self._drawn = 0
@@ -72,7 +72,7 @@ class _Upstream:
 
 
 def _check_instance(path: Path, upstream: _Upstream) -> Iterator[Outcome]:
-    """Golds and scores count as one check, the regenerated shards as another."""
+    """Yield one outcome for golds and scores, and one for the regenerated shards."""
     data = read_vector(path)
     case, golds = _read_case(data)
     yield Outcome(path.name, _gold_problem(case, golds))
@@ -108,7 +108,7 @@ def _gold_problem(case: Case, golds: list[Any]) -> str | None:
 
 
 def _candidates(data: Any, case: Case, upstream: _Upstream) -> list[Case]:
-    """The cases this file may be, by the streams it names."""
+    """Return the cases that the file may hold, given its seed or source."""
     task, n, seed = case.task, case.setting.n, data.get("seed")
     if isinstance(seed, int):
         return [independent_case(task.id, n, seed), draw_case(task, n, Random(seed))]
@@ -118,7 +118,7 @@ def _candidates(data: Any, case: Case, upstream: _Upstream) -> list[Case]:
 
 
 def _stream_outcome(name: str, data: Any, case: Case, candidates: list[Case]) -> Outcome:
-    """Compare with the known streams; a recorded seed of a foreign stream cannot be checked."""
+    """Compare with the known streams; skip a file with a seed that none of them reproduces."""
     recorded = (list(case.shards), dict(case.setting.public))
     differences = [_difference(recorded, candidate) for candidate in candidates]
     if not candidates or (all(differences) and "seed" in data):
@@ -153,13 +153,13 @@ def _check_digests(path: Path, upstream: _Upstream) -> Iterator[Outcome]:
 
 
 def _digest(values: tuple[Any, ...]) -> str:
-    """The first 16 hex digits of the SHA-256 of the compact JSON of a list."""
+    """Return the first 16 hex digits of the SHA-256 of the compact JSON of a list."""
     text = json.dumps(list(values), separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _check_index(path: Path) -> Iterator[Outcome]:
-    """Every indexed file that is there must have the recorded digest."""
+    """Check that every indexed file has the recorded digest; skip missing files."""
     for entry in read_vector(path):
         target = path.parent / Path(entry["file"]).name
         name = f"{path.name} {target.name}"

@@ -1,7 +1,7 @@
 """Stored states and episodes: the file schema, and the level that a stored state describes.
 
 Files are untrusted: `msgspec` checks their shape, `level_of_state` checks that they describe a
-possible world. Invariant: every level it returns can be opened and played.
+possible world. Invariant: every level that `level_of_state` returns can be opened and played.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class StoredBodies(msgspec.Struct, frozen=True):
 
 
 class RngState(msgspec.Struct, frozen=True):
-    """A Mersenne Twister state as `random.Random.setstate` takes it."""
+    """A Mersenne Twister state, as accepted by `random.Random.setstate`."""
 
     version: int
     words: list[int]
@@ -76,7 +76,7 @@ class StoredRound(msgspec.Struct, frozen=True):
 
 
 class Final(msgspec.Struct, frozen=True):
-    """How a recorded episode ended."""
+    """The end of a recorded episode: its score, length, cause and escaped agents."""
 
     score: float
     rounds: int
@@ -109,7 +109,7 @@ def level_of_state(config: WorldConfig, initial: Initial) -> Level:
     """Return the level that a stored state describes.
 
     Raises:
-        StateError: naming the field that cannot be right.
+        StateError: naming the field that is invalid.
     """
     _check_bodies(config, initial)
     rng, stored = random.Random(config.rng_seed), initial.rng_state
@@ -160,7 +160,7 @@ def _check_bodies(config: WorldConfig, initial: Initial) -> None:
 
 
 def _check_free(config: WorldConfig, terrain: Sequence[str], taken: Sequence[Cell]) -> None:
-    """Check that bodies on the map stand on empty cells, one each, and others near the map."""
+    """Check that each body on the map has its own empty cell, and that others are near the map."""
     h, w = config.height, config.width
     low, seen = -_OVERHANG, set()
     for i, j in taken:
@@ -177,7 +177,7 @@ def _check_free(config: WorldConfig, terrain: Sequence[str], taken: Sequence[Cel
 
 
 def _box_cells(config: WorldConfig, bodies: StoredBodies) -> list[Cell]:
-    """Return the cells of the box; a hole in a row or column could trap a body in it."""
+    """Return the cells of the box; reject holes in a row or column, which could trap a body."""
     box = bodies.box
     if (box is None) == (config.task == "Transport"):
         raise StateError("bodies.box must be given in Transport and only there")

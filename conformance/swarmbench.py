@@ -1,8 +1,8 @@
 """Replay of recorded episodes: `waggle check vectors swarmbench DIR`.
 
 Every episode is replayed from its seed and from its stored state; positions, grid, score, task
-state, views and messages are compared in every round. Two text formats of the official release are
-compared as well: its rendering of a view and its parser of a model's answer (spec 8 and 10).
+state, views and messages are compared in every round. Two text functions of the official release
+are compared as well: the rendering of a view and the parser of a model's answer (spec 8 and 10).
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from waggle.substrates.swarmbench.sim.world import GridWorld
 
 TOLERANCE = 1e-9
 MAX_MESSAGE = 120
-"""Characters of a message that the official release keeps."""
+"""The number of characters of a message that the official release keeps."""
 _Differences = Iterator[str | None]
 
 
 class StoredRender(msgspec.Struct, frozen=True):
-    """One recorded text of a view."""
+    """A view and its recorded text."""
 
     view: list[str]
     pos: Cell
@@ -47,7 +47,7 @@ class StoredRender(msgspec.Struct, frozen=True):
 
 
 class StoredAnswer(msgspec.Struct, frozen=True):
-    """One recorded parse of an answer."""
+    """An answer and its recorded parse."""
 
     text: str
     sync: bool = False
@@ -122,7 +122,7 @@ def _check_episode(path: Path) -> _Differences:
 
 
 def _replay(world: GridWorld, episode: Episode, drawn: bool) -> str | None:
-    """Replay an episode; `drawn`: the world has the recorded generator."""
+    """Replay an episode; `drawn` means that the world uses the recorded random generator."""
     initial = episode.initial
     difference = _first(
         ("agents", initial.agents, world.agents),
@@ -144,7 +144,7 @@ def _replay(world: GridWorld, episode: Episode, drawn: bool) -> str | None:
 def _play(world: GridWorld, spoken: Spoken, stored: StoredRound, drawn: bool) -> str | None:
     """Play one recorded round; return the first difference before or after it.
 
-    Without the recorded generator the next prey cannot be drawn, so it is placed where it was.
+    Without the recorded generator the next prey cannot be drawn; it is placed as recorded.
     """
     if stored.relocate_prey_before is not None:
         world.relocate_prey(stored.relocate_prey_before)
@@ -194,7 +194,7 @@ def _final_difference(world: GridWorld, episode: Episode) -> str | None:
 
 
 def _first(*pairs: tuple[str, object, object]) -> str | None:
-    """Name the first pair that differs, with both values cut to a readable length."""
+    """Describe the first pair that differs, with both values cut to 200 characters."""
     for name, expected, found in pairs:
         if isinstance(expected, float) and isinstance(found, int | float):
             same = abs(expected - found) <= TOLERANCE
@@ -206,17 +206,17 @@ def _first(*pairs: tuple[str, object, object]) -> str | None:
 
 
 class Answer(NamedTuple):
-    """What the official wrapper reads from a model's text."""
+    """The move and the message that the official wrapper parses from a model's text."""
 
     move: str | None
     speak: str | None
 
 
 def parse_answer(text: str, switch: bool = False) -> Answer:
-    """Read the move word and the message of an answer; `switch` adds the SWITCH action.
+    """Parse the move word and the message of an answer; `switch` adds the SWITCH action.
 
     A later marker that yields a word overrides an earlier one; within a line the word that comes
-    first in the action list wins, wherever it stands.
+    first in the action list wins, whatever its position in the line.
     """
     words = (*ACTION_NAMES, "SWITCH") if switch else ACTION_NAMES
     move: str | None = None

@@ -1,1 +1,1 @@
-"""Experiments of `LOG.md` that need no GPU: `table`, and the two games that it plays."""
+"""Experiments described in `LOG.md` that need no GPU: `table` and the two games it plays."""

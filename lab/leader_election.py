@@ -1,11 +1,11 @@
-"""Does the credit of `waggle learn` find leader election, with a table in place of a law?
+"""Does the credit of `waggle learn` find leader election when a table replaces the law?
 
     python -m lab.leader_election --temperature 2 --batches 60 --seed 0
 
-Rows say whether the own priority is the smallest held, whether the node answers Yes, whether some
-contact lacks the smallest, and whether a contact answers Yes. The table begins as laws do: it
-answers No, tells its own claim and passes nothing on. Prints the mean score of the sampled episodes
-and that of the most likely decisions on development cases.
+A row encodes whether the node's own priority is the smallest it holds, whether the node answers
+Yes, whether some contact lacks the smallest, and whether a contact answers Yes. Like the laws, the
+table begins by answering No, depositing its own claim and relaying nothing. Prints the mean score
+of the sampled episodes and that of the most likely decisions on development cases.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from waggle.learn.config import Settings
 
 
 class LeaderElection:
-    """An answer, and a message about one of two claims."""
+    """The leader election game: an answer, and a message about one of two claims or none."""
 
     settings = Settings(
         tasks=("agentsnet/leader_election",), n=(6, 8, 11, 13, 16), credit="progress", discount=0.9,
@@ -29,7 +29,7 @@ class LeaderElection:
     head_start = 6.0
 
     def row(self, view: View) -> Row:
-        """Return the row of a view."""
+        """Return the table row of a view."""
         shown = view.private.observation
         smallest = next(row for row in view.private.claims if row.facts["order"] == 0)
         contacts = [port.facts.get("answer") for port in view.private.channels]
@@ -42,12 +42,12 @@ class LeaderElection:
         return tuple(int(bool(fact)) for fact in facts)
 
     def decision(self, view: View, taken: Sequence[str]) -> Decision:
-        """Return the answer with the message."""
+        """Return the decision that gives the chosen answer and sends the chosen message."""
         return Decision(taken[0], None, written(view, taken[1]), None)
 
 
 def written(view: View, message: str) -> tuple[Trace, ...]:
-    """Return the deposits of a message."""
+    """Return the deposits that carry out a message choice."""
     smallest = next(row for row in view.private.claims if row.facts["order"] == 0)
     if view.budget == 0 or message == "none":
         return ()

@@ -1,12 +1,13 @@
-"""Does the credit of `waggle learn` find a rule for Synchronization, with a table for a law?
+"""Does the credit of `waggle learn` find a rule for Synchronization when a table replaces the law?
 
     python -m lab.synchronization --batches 60 --seed 0
 
-Rows say whether the own light is on, what is left of the horizon, and whether another light in
-sight differs. The table begins as the shipped law does: it takes its private proposal, sixteen
-logits above the rest, which is what samples of the law show. It says nothing. Prints the mean score
-of the sampled episodes, and the scores of the most likely decisions on development cases: those of
-the recipe's sizes and rounds, then N = 16 and N = 32 over the hundred rounds of the tables.
+A row encodes whether the node's own light is on, how much of the horizon is left, and whether
+another light in sight differs. Like the shipped law, the table begins by taking its private
+proposal: that logit starts sixteen above the others, as samples of the law show. It sends no
+messages. Prints the mean score of the sampled episodes, and the scores of the most likely decisions
+on development cases: first with the sizes and rounds of `settings`, then with N = 16 and N = 32
+over the hundred rounds of the tables.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from waggle.learn.config import Settings
 
 
 class Synchronization:
-    """An action; nothing is said."""
+    """The Synchronization game: an action and no message."""
 
     settings = Settings(
         tasks=("swarmbench/synchronization",), n=(4, 8), rounds=20, credit="progress", gained=True,
@@ -30,12 +31,12 @@ class Synchronization:
     head_start = 16.0
 
     def row(self, view: View) -> Row:
-        """Return the row of a view."""
+        """Return the table row of a view."""
         on = view.private.observation["light"] == "on"
         return int(on), view.budget, int(bool(view.private.evidence))
 
     def decision(self, view: View, taken: Sequence[str]) -> Decision:
-        """Return the action, or that of the private proposal."""
+        """Return the chosen action, or that of the private proposal."""
         action = view.proposal.action if taken[0] == "private" else taken[0]
         return Decision(action, None, (), None)
 

@@ -1,9 +1,9 @@
-"""A table in place of a law: does a credit of `waggle learn` find a good rule at all?
+"""A table in place of a law: can a credit of `waggle learn` find a good rule at all?
 
-World, runtime, replays and credit are those that train laws. Only the law is a table, which needs
-no GPU: a row of it for every kind of view that a game tells apart, with logits of what can be
-chosen there. It begins as the shipped law does, with one choice far above the others.
-`leader_election` and `synchronization` are such games.
+The world, runtime, replays and credit are those that train laws; only the law is a table, which
+needs no GPU. The table has one row for every kind of view that a game distinguishes, with one logit
+for every option that can be chosen there. It begins as the shipped law does, with one option far
+above the others. `leader_election` and `synchronization` are such games.
 """
 
 import argparse
@@ -29,33 +29,33 @@ from waggle.runtime.sync import Engine, play_together
 
 Row = tuple[int, ...]
 STEP = 4.0
-"""How far a logit moves in a batch for a mean advantage of one."""
+"""How far a logit moves per batch for a mean advantage of one."""
 FEW = 8
-"""So many draws without an advantage are added to those of a choice: a few say little."""
+"""Draws of zero advantage added to those of every option, so that rare options move little."""
 COUNT = 9
 """Development cases of each size."""
 
 
 class Game(Protocol):
-    """What a table tells apart and what it chooses from."""
+    """The rows that a table distinguishes, and the options it chooses from."""
 
     settings: Settings
     rows: tuple[int, ...]
-    """How many values each part of a row has."""
+    """The number of values of each component of a row."""
     choices: tuple[tuple[str, ...], ...]
-    """The choices of a decision, each with what can be chosen; the first is what it begins with."""
+    """The choices of a decision, each with its options; the table begins with the first option."""
     head_start: float
-    """How far the logits of what it begins with are above the others."""
+    """How far the initial logit of the first option is above the others."""
 
     def row(self, view: View) -> Row:
         """Return the row of a view."""
 
     def decision(self, view: View, taken: Sequence[str]) -> Decision:
-        """Return the decision that was chosen."""
+        """Return the decision for the chosen options."""
 
 
 class Table:
-    """Draws its choices by the row of a view."""
+    """A law that draws its choices from the table row of each view."""
 
     name: ClassVar[str] = "table"
     order: ClassVar[Literal["shuffled"]] = "shuffled"
@@ -67,7 +67,7 @@ class Table:
             logits[..., 0] = game.head_start
         self.drawn: list[tuple[Row, list[int]]] = []
         self.place: dict[int, int] = {}
-        """By the draw of an update: where in `drawn` it stands."""
+        """The index in `drawn` of every update, by the entropy of its request."""
 
     def decide(self, requests: Sequence[Request]) -> list[Decode]:
         """Decide for every request of one round."""
@@ -90,7 +90,7 @@ class Table:
         return [some / some.sum() for some in found]
 
     def learn(self, batch: Batch) -> None:
-        """Move every logit by the mean advantage of what was drawn."""
+        """Move every logit in proportion to the mean advantage of its draws."""
         sums = [np.zeros_like(logits) for logits in self.logits]
         counts = [np.full_like(logits, FEW) for logits in self.logits]
         for place, advantage in zip(batch.decisions.ids, progress(batch), strict=True):
@@ -105,7 +105,7 @@ class Table:
 
 
 def sampled(settings: Settings, law: Table, jobs: Sequence[Job]) -> Batch:
-    """Play episodes and return them with what stood to each node's credit."""
+    """Play episodes and return them as a batch with every node's discounted local rewards."""
     memories = [Memory() for _ in jobs]
     stood: list[list[NDArray[np.float64]]] = [[] for _ in jobs]
 
@@ -141,7 +141,7 @@ def sampled(settings: Settings, law: Table, jobs: Sequence[Job]) -> Batch:
 
 
 def development_score(settings: Settings, law: Table) -> float:
-    """Return the mean score of the most likely decisions."""
+    """Return the mean score of the most likely decisions on development cases."""
     law.greedy = True
     cases = development_cases(settings, COUNT, final=True)
     engines = [
@@ -154,7 +154,7 @@ def development_score(settings: Settings, law: Table) -> float:
 
 
 def play(game: Game, description: str, temperature: float, far: Sequence[Settings] = ()) -> None:
-    """Learn, and print a line for every ten batches; `far` are cases that are only played."""
+    """Train, and print a line every ten batches; cases of `far` are only evaluated."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawTextHelpFormatter
     )

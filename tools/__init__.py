@@ -1,1 +1,1 @@
-"""Tools of a checkout that look at it from outside; no part of the package."""
+"""Tools that inspect a checkout of the repository; not part of the package."""

@@ -1,11 +1,11 @@
-"""Known vulnerabilities of everything installed: `make audit`.
+"""Report known vulnerabilities of all installed packages: `make audit`.
 
-pip-audit asks the package index about every release. What the index does not answer it skips, and
-then says that nothing was found: builds with a local version such as `2.13.0+cpu`, and everything
-on an index that has pages of projects but not of their releases. These are asked for once more, by
-the public version and on the project's page, which tells the advisories of the newest release. What
-is left is named. The exit status is 0 where everything was checked and is clean, 1 where something
-is known, and 2 where nothing is known and something could not be checked.
+pip-audit queries the package index for every release. It skips releases that the index does not
+answer for, and then reports no vulnerabilities: builds with a local version such as `2.13.0+cpu`,
+and every release on an index that has pages for projects but not for their releases. Skipped ones
+are queried again by their public version, and on the project's page, which lists the advisories of
+the newest release. Packages still unchecked are named. The exit status is 0 if everything was
+checked and is clean, 1 if a vulnerability is known, and 2 if none is but a package is unchecked.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COMMAND = ("pip_audit", "--skip-editable", "--progress-spinner", "off", "-f", "j
 
 
 def main() -> int:
-    """Audit this environment; say what is known and what could not be checked."""
+    """Audit this environment; print the vulnerabilities and the packages left unchecked."""
     run = subprocess.run([sys.executable, "-m", *COMMAND], capture_output=True, text=True)
     try:
         packages = json.loads(run.stdout)["dependencies"]
@@ -53,7 +53,7 @@ def main() -> int:
 
 
 def advisories(package: tuple[str, str]) -> list[Any] | None:
-    """Return what the index knows against a release; None where it does not say."""
+    """Return the advisories that the index lists for a release; None if it has no answer."""
     name, release = package
     public = release.partition("+")[0]
     for page in (f"{name}/{public}", name):

@@ -1,9 +1,9 @@
 """Files, lines and modules with one importer, by package: `python -m tools.census [BEFORE] [NOW]`.
 
-Writes a Markdown table of two commits side by side; without arguments, of HEAD. A module with one
-importer is one that exactly one other module of the package or of the benchmarks imports, at its
-top or later. Many of them are a sign that one idea was cut into pieces. Folders are not modules
-here. A module that is named in a string, as those of commands are, is not imported by it.
+Prints a Markdown table of two commits side by side; without arguments, of HEAD. A module with one
+importer is imported by exactly one other module of the package or of the benchmarks, at top level
+or inside a function. Many such modules are a sign that one idea was cut into pieces. `__init__.py`
+is not counted as one. Naming a module in a string, as is done for commands, is not an import.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FOLDERS = ("src", "benchmarks")
 
 
 class Count(NamedTuple):
-    """What a package consists of."""
+    """The counts of one package."""
 
     files: int
     lines: int
@@ -31,7 +31,7 @@ class Count(NamedTuple):
 
 
 def main(commits: list[str]) -> int:
-    """Write the table of one commit, or of two beside each other."""
+    """Print the table of one commit, or of two side by side."""
     counts = [census(sources(commit)) for commit in commits or ["HEAD"]]
     print("| package |" + " files | lines | one importer |" * len(counts))
     print("|---|" + "---|---|---|" * len(counts))
@@ -44,7 +44,7 @@ def main(commits: list[str]) -> int:
 
 
 def row(name: str, counts: list[Count]) -> None:
-    """Write one row of the table."""
+    """Print one row of the table."""
     print(f"| {name} | " + " | ".join(f"{n:,}" for count in counts for n in count) + " |")
 
 
@@ -67,7 +67,7 @@ def sources(commit: str) -> dict[str, str]:
 
 
 def census(texts: Mapping[str, str]) -> dict[str, Count]:
-    """Count files, lines and modules with one importer of every package."""
+    """Count the files, lines and modules with one importer in every package."""
     modules = {module(path): text for path, text in texts.items()}
     importers: dict[str, set[str]] = defaultdict(set)
     for name, text in modules.items():
@@ -93,7 +93,7 @@ def module(path: str) -> str:
 
 
 def package(path: str) -> str:
-    """Return the folder under `waggle` that a file belongs to, `(top)` for those in none."""
+    """Return the folder under `waggle` that a file belongs to; `(top)` if it is in none."""
     parts = PurePosixPath(path).parts
     if parts[0] != "src":
         return parts[0]

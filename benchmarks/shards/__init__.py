@@ -1,4 +1,4 @@
-"""One swarm in shards: the same record, killed actors, traffic, consensus, and what a GPU gives.
+"""One swarm in shards: equal records, killed actors, traffic, consensus, and GPU throughput.
 
     python -m benchmarks.shards same               # worlds x laws x perturbations x shards on Ray
     python -m benchmarks.shards faults --runs 20   # kill -9 of a random actor at a random moment
@@ -9,6 +9,6 @@
     python -m benchmarks.shards cost               # GPU hours of N agents, extrapolated
 
 `same` and `faults` need Ray. The others do not: `episodes` plays all shards in this process or, for
-a law with weights, every shard and every copy of the law in a process of its own (`processes`).
-Episodes are those of `beacon` on development seeds, unless a module says otherwise.
+a law with weights, every shard and every copy of the law in a separate process (`processes`).
+Episodes are those of `beacon` on development seeds, unless a module states otherwise.
 """

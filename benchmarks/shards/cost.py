@@ -1,7 +1,7 @@
 """What would N agents cost? Arithmetic on measured rates: `python -m benchmarks.shards cost`.
 
-Nothing is played. Every figure is *extrapolated* from what the other commands measure, which the
-options take: decisions per second and GPU (`throughput`), rounds (`consensus`), bytes that cross
+No episode is played. Every figure is *extrapolated* from measurements of the other commands, given
+as options: decisions per second and GPU (`throughput`), rounds (`consensus`), bytes between shards
 (`traffic`), bytes of state per agent (`waggle run --engine ray`, the peak of its processes).
 """
 
@@ -21,11 +21,11 @@ def cost(
 
     Args:
         sizes: Numbers of agents.
-        decisions_per_s: Of one GPU.
-        rounds: Of one episode.
-        host_microseconds: Of a core for everything of an update but the law.
-        state_bytes: Of memory for every agent.
-        crossing_bytes: Between shards, for every agent and round.
+        decisions_per_s: Decisions per second of one GPU.
+        rounds: Rounds of one episode.
+        host_microseconds: Core time per update for everything but the law.
+        state_bytes: Bytes of memory per agent.
+        crossing_bytes: Bytes between shards, per agent and round.
     """
     rows = []
     for n in sizes:

@@ -1,4 +1,4 @@
-"""Episodes of the benchmarks: played in shards, with a look at traffic, scores and time."""
+"""Episodes of the shard benchmarks, with measurements of traffic, scores and time."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ from waggle.shards.inline import InlineShards
 from waggle.shards.partition import Partition
 
 SEED = 10_000
-"""The first of the development seeds."""
+"""The first development seed."""
 AGREED = 0.99
-"""The share of agents that hold the right claim when consensus is said to be reached."""
+"""The share of agents that must hold the right claim for consensus."""
 
 
 class Played(NamedTuple):
-    """What one episode in shards showed."""
+    """The measurements of one episode in shards."""
 
     crossing: float
     """Share of messages between two shards."""
     bytes: float
-    """Of batches between shards, per agent and round."""
+    """Bytes of batches between shards, per agent and round."""
     messages: float
-    """Per agent and round."""
+    """Messages per agent and round."""
     scores: list[float]
-    """After every round that was played."""
+    """The score after every round that was played."""
     opened: float
     """Seconds until the first round began."""
     seconds: list[float]
-    """Of every round."""
+    """The seconds of every round."""
 
     @property
     def rounds(self) -> int | None:
-        """After how many rounds consensus was reached; None if it was not."""
+        """Number of rounds until consensus; None if it was not reached."""
         agreed = (number for number, score in enumerate(self.scores, 1) if score >= AGREED)
         return next(agreed, None)
 
 
 class _Enough(Exception):
-    """What was asked for has been seen."""
+    """Raised to stop an episode at its time limit or at consensus."""
 
 
 def opened(case: Case) -> World:
@@ -61,14 +61,14 @@ def play(
     case: Case, law: Law, shards: int = 1, partition: Partition = "grown", *,
     group: Processes | None = None, limit: float | None = None, agree: bool = False,
 ) -> Played:  # fmt: skip
-    """Play an episode in shards of this process, or of a group.
+    """Play an episode in shards of this process, or in those of a group of processes.
 
     Args:
         case: the episode.
-        law: gives its setting of the runtime, and decides where there is no group.
-        shards: so many, where there is no group.
-        partition: how agents are dealt to shards.
-        group: plays and decides instead.
+        law: sets the order and switches of the runtime, and decides if there is no group.
+        shards: number of shards if there is no group.
+        partition: how agents are assigned to shards.
+        group: processes that play and decide in place of this one.
         limit: seconds after which a group begins no further round.
         agree: whether to stop as soon as consensus is reached.
     """

@@ -1,6 +1,6 @@
 """Is the record the same when actors are killed? `python -m benchmarks.shards faults`.
 
-Kills a random actor, a shard or the law, at a random moment of every run, with SIGKILL.
+Kills one actor, a random shard or the law, with SIGKILL at a random moment of every run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SETTING: dict[str, Any] = {"order": "shuffled", "switches": Switches()}
 
 
 class Pooled:
-    """The heuristic, as a law that is asked in an actor of its own."""
+    """The heuristic law, marked as batched so that it runs in a separate actor."""
 
     name = "heuristic"
     batched = True
@@ -69,7 +69,7 @@ def faults(*, runs: int = 20, n: int = 100, shards: int = 2) -> None:
 
 
 def _kill_one(played: Coordinator, case: Case, draw: int) -> list[str]:
-    """Let an actor be killed within a random round; return a list that will say who was."""
+    """Schedule the kill of a random actor after a random round; return a list of such events."""
     group, at, events = played.group, 1 + draw % ((case.rounds or 3) - 2), ["nobody was killed"]
     assert isinstance(group, Cluster)
     seconds = [time.monotonic()]

@@ -1,4 +1,4 @@
-"""What the contact graph costs: traffic between shards, and rounds until all agree.
+"""The cost of a contact graph: traffic between shards, and rounds until all agree.
 
 python -m benchmarks.shards traffic --n 10000
 python -m benchmarks.shards consensus --sizes 100 --sizes 1000 --sizes 10000
@@ -24,7 +24,7 @@ GRAPHS = ("rings", "cubic", "small-world", "geometric")
 
 
 def traffic(*, n: int = 10_000, rounds: int = 12, shards: Sequence[int] = (2, 4, 16)) -> None:
-    """Print what crosses between shards, by graph and partition."""
+    """Print the traffic between shards, by graph and partition."""
     rows, law = [], plugins.get_law("heuristic")
     for graph in GRAPHS:
         case = Case("beacon", "beacon", n, SEED, rounds, options={"graph": graph})
@@ -44,9 +44,9 @@ def traffic(*, n: int = 10_000, rounds: int = 12, shards: Sequence[int] = (2, 4,
 def cuts(
     *, sizes: Sequence[int] = (1_000, 10_000, 100_000), shards: Sequence[int] = (2, 16)
 ) -> None:
-    """Print the share of contacts between shards against N; nothing is played.
+    """Print the share of contacts between shards against N; no episode is played.
 
-    Agents that are dealt in turn cut one less the inverse of the number of shards.
+    Dealing agents to shards in turn would cut a share of 1 - 1 / shards.
     """
     rows = []
     for graph in GRAPHS:
@@ -62,14 +62,14 @@ def consensus(
     sizes: Sequence[int] = (100, 1_000, 10_000), graphs: Sequence[str] = GRAPHS[1:],
     rounds: int = 40, seeds: int = 3, scouts: float = 0.25, shards: int = 1, pool: int = 1,
 ) -> None:  # fmt: skip
-    """Print after how many rounds 99 of 100 agents hold the right claim, against N.
+    """Print the number of rounds until 99 of 100 agents hold the right claim, against N.
 
     Args:
-        law: Who decides; its options follow as `--law.KEY VALUE`.
+        law: The law that decides; its options follow as `--law.KEY VALUE`.
         sizes: Numbers of agents.
-        graphs: Who neighbours whom.
-        rounds: At most so many.
-        seeds: Episodes of every size.
+        graphs: The contact graphs.
+        rounds: Maximum number of rounds.
+        seeds: Episodes of every size and graph.
         scouts: The share of agents that see the beacon.
         shards: Processes that play the agents, for a law with weights.
         pool: Processes that hold a copy of a law with weights.
@@ -87,7 +87,7 @@ def _consensus(
     law: Law, group: Processes | None, sizes: Sequence[int], graphs: Sequence[str], rounds: int,
     seeds: int, scouts: float,
 ) -> None:  # fmt: skip
-    """Play, and print every episode when it is over, since large ones take long."""
+    """Play all episodes, and print each one as it ends, since large ones take long."""
     rows, seen = [], dict[str, list[tuple[float, int]]]()
     for n in sizes:
         row = [f"{n:,}"]
@@ -113,7 +113,7 @@ def _consensus(
 
 
 def _slope(points: Sequence[tuple[float, int]]) -> str:
-    """Return how many rounds more a tenfold swarm takes, by least squares."""
+    """Return the additional rounds per tenfold swarm size, by least squares."""
     sizes, rounds = zip(*points, strict=True) if points else ((), ())
     if len(set(sizes)) < 2:
         return "unknown"

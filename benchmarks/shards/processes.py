@@ -1,11 +1,11 @@
-"""Shards and copies of a law as plain processes of this machine, which needs no Ray.
+"""Shards and copies of a law as plain processes of this machine, without Ray.
 
     with Processes("nano", partial(plugins.get_law, "nano"), shards=12, pool=4) as group:
         play(case, law, group=group)
 
-The group stays for many episodes, so that weights are loaded once. Every shard asks one copy of the
-law and waits for its answers; a copy decides together what waits for it. A process that dies ends
-the benchmark: bringing lost ones back is the business of Ray.
+The group is reused for many episodes, so that weights are loaded once. Every shard sends its
+requests to one copy of the law and waits for the answers; a copy decides all waiting requests in
+one batch. A process that dies ends the benchmark; only Ray restarts lost ones.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from waggle.shards.shard import restored
 
 
 class Work(NamedTuple):
-    """What one copy of the law has done so far."""
+    """The totals of one copy of the law so far."""
 
     seconds: float
-    """In which it decided."""
+    """Seconds spent on decisions."""
     decisions: int
     batches: int
 
 
 class Processes:
-    """A group of plain processes; `division` says what they play next."""
+    """A group of plain processes; `division` describes the next episode they play."""
 
     division: Division
     size: int
-    """How many shards there are."""
+    """The number of shards."""
     began: float
-    """When the last episode was open and its first round could begin."""
+    """The time at which the last episode was open and its first round could begin."""
 
     def __init__(self, law: str, make: Callable[[], Law], shards: int, pool: int) -> None:
         context = get_context("spawn")
@@ -74,22 +74,22 @@ class Processes:
         for process in started:
             process.start()
         self._started = started
-        # The ends of the others are closed here, so that a process that dies is noticed.
+        # The child ends of all pipes are closed here, so that a dead process is noticed.
         theirs = [*(there for _, there in (*ways, *loading)), *chain(*asking)]
         for end in theirs:
             end.close()
 
     def loaded(self) -> None:
-        """Wait until every copy of the law has its weights."""
+        """Wait until every copy of the law has loaded its weights."""
         for law in self._laws:
             law.recv()
 
     def work(self) -> list[Work]:
-        """Return what every copy of the law has done so far."""
+        """Return the totals of every copy of the law so far."""
         return [Work(one[0], int(one[1]), int(one[2])) for one in self._work]
 
     def restore(self, states: Sequence[Path] | None, names: Mapping[str, str]) -> None:
-        """Take every shard to a kept state of the division, or to its beginning."""
+        """Restore every shard to a saved state of the division, or to its beginning."""
         paths: Sequence[Path | None] = states or [None] * len(self._shards)
         self._all("restore", [(self.division, k, path, names) for k, path in enumerate(paths)])
         self.began = time.perf_counter()
@@ -101,16 +101,16 @@ class Processes:
         return [sent for sent, _ in found]
 
     def finish(self, round: int, shocking: bool) -> list[ShardRound]:
-        """Hand the batches over and play the second part of a round."""
+        """Pass the batches to their shards and play the second part of a round."""
         batches = zip(*self._batches, strict=True)
         return self._all("finish", [(round, own, shocking) for own in batches])
 
     def keep(self, paths: Sequence[Path]) -> None:
-        """Write the state of every shard."""
+        """Save the state of every shard."""
         self._all("keep", [(path,) for path in paths])
 
     def close(self) -> None:
-        """Stay for the next episode."""
+        """Do nothing, so that the processes remain for the next episode."""
 
     def __enter__(self) -> Processes:
         return self
@@ -127,28 +127,28 @@ class Processes:
             process.join()
 
     def _all(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Call a method of every shard and wait for all."""
+        """Call a method of every shard and wait for all results."""
         for way, own in zip(self._shards, arguments, strict=True):
             way.send((method, own))
         return [way.recv() for way in self._shards]
 
 
 class _Asked:
-    """What a shard asks instead of the law."""
+    """A law that forwards the requests of a shard to a copy of the real law."""
 
     def __init__(self, name: str, way: Connection) -> None:
         self.name = name
         self._way = way
 
     def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
-        """Let a copy of the law decide."""
+        """Return the decisions of the copy of the law."""
         self._way.send(requests)
         decodes: Sequence[Decode] = self._way.recv()
         return decodes
 
 
 def _shard(name: str, way: Connection, asking: Connection) -> None:
-    """Play one shard."""
+    """Run the loop of a shard process."""
     end_with_parent()
     law = _Asked(name, asking)
     while True:
@@ -167,7 +167,7 @@ def _shard(name: str, way: Connection, asking: Connection) -> None:
 def _law(
     make: Callable[[], Law], shards: Sequence[Connection], work: Any, pool: int, ready: Connection
 ) -> None:
-    """Decide for some shards."""
+    """Run the loop of a law process, which decides for the given shards."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # its threads would compete with the shards
     end_with_parent()
     law = make()

@@ -1,10 +1,10 @@
-"""Is the record of Ray that of the synchronous engine? `python -m benchmarks.shards same`.
+"""Does Ray give the record of the synchronous engine? `python -m benchmarks.shards same`.
 
 Plays every graph world with three laws under perturbations, ablations and late counterevidence, on
 Ray with one, two and four shards, and compares the canonical form of the records byte for byte.
-`tiny` is a random law with weights, asked in two actors of its own; its rows are fewer, because a
-decision takes a processor some tens of milliseconds. How many model steps an answer took depends on
-what shared its batch, so that count alone is left out. The actors stay for all episodes.
+`tiny` is a random law with weights that runs in two separate actors; it has fewer rows, because one
+of its decisions takes tens of milliseconds on a CPU. The number of model steps of an answer depends
+on the rest of its batch, so only that count is left out. The actors are reused for all episodes.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ REGIMES: Mapping[str, dict[str, Any]] = {
     "no reversal": {"reversible": False},
     "repeats": {"repeats": True},
 }
-"""What is changed of the runtime: a perturbation, or a switch."""
+"""Changes to the runtime: a perturbation or a switch."""
 
 
 def made(name: str) -> Law:
-    """Return a law by its name here."""
+    """Return a law by its name in this module."""
     if name != TINY:
         return plugins.get_law(name)
     return plugins.get_law("zero-shot-constrained", model="tiny-random", device="cpu")
@@ -69,7 +69,7 @@ def made(name: str) -> Law:
 def settings(
     case: Case, law: Law, perturbation: Perturbation | None = None, **switches: Any
 ) -> dict[str, Any]:
-    """Return how the runtime is set for a law."""
+    """Return the settings of the runtime for a law: order, switches and perturbation."""
     native = native_switches(law, opened(case))
     return {
         "order": native_order(law),
@@ -86,7 +86,7 @@ def whole(case: Case, law: Law, setting: dict[str, Any]) -> EpisodeRecord:
 
 
 def canonical(record: EpisodeRecord) -> bytes:
-    """Return the bytes of a record, without the counts of model steps."""
+    """Return the canonical bytes of a record, without the counts of model steps."""
     rounds = tuple(
         replace(
             entry,
@@ -103,7 +103,7 @@ def canonical(record: EpisodeRecord) -> bytes:
 
 
 class Staying(Cluster):
-    """Actors that stay for the next episode, since starting one takes longer than a small one."""
+    """Actors that are reused for the next episode; starting them takes longer than a small one."""
 
     shards: ClassVar[list[Any]] = []
     pools: ClassVar[dict[str, list[Any]]] = {}
@@ -114,12 +114,12 @@ class Staying(Cluster):
             own[: len(others)] = others[: len(own)]
 
     def close(self) -> None:
-        """Let them stay."""
+        """Store the actors for the next episode."""
         for own, others in self._stayed():
             others[: len(own)] = own
 
     def _stayed(self) -> list[tuple[list[Any], list[Any]]]:
-        """Return own actors, each list with that of all that stay."""
+        """Return this cluster's lists of actors, each paired with the list of reused actors."""
         pool = self.pools.setdefault(self._law.name, [])
         return [(self._shards, self.shards), (self._pool, pool)]
 
@@ -136,7 +136,7 @@ def on_ray(
 
 
 def differences(case: Case, law: str, regimes: Sequence[str], shards: Sequence[int]) -> list[str]:
-    """Play a world and a law under some regimes; say where Ray's record is another one."""
+    """Play a world and a law under regimes; return a line for each record of Ray that differs."""
     found, decides, make = [], made(law), partial(made, law)
     for regime in regimes:
         setting = settings(case, decides, **REGIMES[regime])
@@ -156,7 +156,7 @@ def same(
 
     Args:
         laws: Laws to play with; `tiny` has weights.
-        regimes: Perturbations and ablations, by their names here.
+        regimes: Perturbations and ablations, by their names in `REGIMES`.
         shards: Numbers of shards.
     """
     rows, wrong = [], list[str]()

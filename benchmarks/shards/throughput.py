@@ -1,16 +1,16 @@
-r"""How many decisions a second does one large swarm make, and how busy is the GPU?
+r"""How many decisions per second does one large swarm make, and how busy is the GPU?
 
     python -m benchmarks.shards throughput --law nano --n 100000 --shards 12 --pool 4 --seconds 120
 
-plays rounds of `beacon` for so many seconds on one machine, with every shard and every copy of the
-law in a process of its own; it needs no Ray. With 16 cores, 12 shards and 4 copies on one GPU keep
-them busy. `--out FILE` writes the figures as JSON. A rehearsal on a CPU, with a tiny random law:
+plays rounds of `beacon` for `--seconds` on one machine, with every shard and every copy of the law
+in a separate process; it needs no Ray. 12 shards and 4 copies on one GPU keep 16 cores busy.
+`--out FILE` writes the figures as JSON. A rehearsal on a CPU, with a tiny random law:
 
     python -m benchmarks.shards throughput --law zero-shot-constrained --law.model tiny-random \
         --n 400 --shards 2 --pool 1 --seconds 10
 
 End to end means from the end of opening to the end of the last round: views, decisions, messages
-and barriers. The GPU's share is what `nvidia-smi` tells every half second, between those times.
+and barriers. GPU utilisation is sampled with `nvidia-smi` every half second between those times.
 """
 
 from __future__ import annotations
@@ -37,39 +37,39 @@ _ASK = ("--query-gpu=utilization.gpu,memory.used", "--format=csv,noheader,nounit
 
 
 class Throughput(msgspec.Struct):
-    """What was measured."""
+    """The measurements of one swarm."""
 
     law: str
     graph: str
     n: int
     shards: int
     pool: int
-    """Copies of the law."""
+    """Number of copies of the law."""
     loading: float
-    """Seconds until all weights were loaded and all processes stood."""
+    """Seconds until all weights were loaded and all processes were running."""
     opening: float
-    """Seconds until the swarm was drawn, dealt and opened."""
+    """Seconds until the swarm was drawn, divided into shards and opened."""
     seconds: list[float]
-    """Of every round."""
+    """The seconds of every round."""
     scores: list[float]
     decisions_per_s: float
-    """Of all rounds together."""
+    """Decisions per second over all rounds."""
     deciding: float
-    """Share of the time in which a copy of the law decided, the mean of all copies."""
+    """Share of the time in which a copy of the law was deciding, mean over all copies."""
     batch: float
-    """Requests per batch, the mean."""
+    """Mean number of requests per batch."""
     gpu_busy: float | None
     """Share of the time in which a kernel ran; None without `nvidia-smi`."""
     gpu_memory_mb: float | None
-    """The most that was taken."""
+    """Peak GPU memory in MB; None without `nvidia-smi`."""
 
 
 class _Sampler:
-    """Asks `nvidia-smi` again and again."""
+    """A thread that samples `nvidia-smi` periodically."""
 
     def __init__(self) -> None:
         self.samples: list[tuple[float, float, float]] = []
-        """Time, per cent of it in which a kernel ran, megabytes."""
+        """Timestamp, GPU utilisation in per cent, and megabytes of GPU memory per sample."""
         self._over = threading.Event()
         if shutil.which("nvidia-smi"):
             threading.Thread(target=self._sample, daemon=True).start()
@@ -83,14 +83,14 @@ class _Sampler:
             self.samples.append((time.perf_counter(), float(numbers[0]), float(numbers[1])))
 
     def stop(self) -> None:
-        """Ask no more."""
+        """Stop sampling."""
         self._over.set()
 
 
 def measure(
     law: str, options: dict[str, str] | None, case: Case, shards: int, pool: int, seconds: float
 ) -> Throughput:
-    """Play one swarm for some time with a law in processes of its own."""
+    """Play one swarm for `seconds`, with the shards and the law in separate processes."""
     make: Callable[[], Any] = partial(make_law, law, options)
     start = time.perf_counter()
     with Processes(law, make, shards, pool) as group:
@@ -122,13 +122,13 @@ def throughput(
 
     Args:
         law: A law with weights; its options follow as `--law.KEY VALUE`.
-        n: Agents.
-        rounds: At most so many.
-        graph: Who neighbours whom, see `waggle run beacon --help`.
+        n: Number of agents.
+        rounds: Maximum number of rounds.
+        graph: The contact graph, see `waggle run beacon --help`.
         shards: Processes that play the agents.
         pool: Processes that hold a copy of the law.
-        seconds: No round is begun after these.
-        seed: Names the episode.
+        seconds: Time after which no further round begins.
+        seed: Seed of the episode.
         out: A file for the figures, as JSON.
     """
     case = Case("beacon", "beacon", n, seed, rounds, options={"graph": graph})

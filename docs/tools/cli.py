@@ -1,8 +1,8 @@
-"""Write docs/cli.md, the reference of the commands, from their own help texts.
+"""Write docs/cli.md, the command reference, from the help texts of the commands.
 
     python docs/tools/cli.py docs/cli.md
 
-The page is a function of the code alone; a test compares it with what the program says.
+The page depends on the code alone; a test compares it with the program's help texts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HEAD = f"""# Commands
 
 
 def page() -> str:
-    """Return the whole page, commands in the order of the program, groups where they begin."""
+    """Return the whole page: commands in the program's order, with a heading before each group."""
     parts, opened = [HEAD], set()
     for name in COMMANDS:
         group = name.split()[0]

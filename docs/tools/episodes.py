@@ -1,7 +1,7 @@
-"""Put two recorded episodes into the site, as pages of the viewer that readers can play.
+"""Add two recorded episodes to the site, as pages of the viewer that readers can play.
 
-mkdocs calls `on_post_build` (see `hooks` in mkdocs.yml). The records lie in the folder `episodes`
-beside this file. They were played by
+mkdocs calls `on_post_build` (see `hooks` in mkdocs.yml). The records are in the folder `episodes`
+beside this file. They were recorded with
 
     waggle run silo/III-26 -n 16 --seed 22000 --rounds 18 --shock --law nano
     waggle run pursuit -n 8 --seed 10001 --rounds 20 --law expert

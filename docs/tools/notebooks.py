@@ -1,10 +1,10 @@
-"""The notebooks of the documentation: execute them, and show them as pages of the site.
+"""Execute the notebooks of the documentation, and turn them into pages of the site.
 
     python docs/tools/notebooks.py docs/notebooks/*.ipynb
 
-executes notebooks and keeps what they show. mkdocs calls `on_files` and `on_page_markdown` (see
-`hooks` in mkdocs.yml), which make a page of every notebook as it is stored and run nothing. The
-same code shows the same text; a test executes the notebooks again and compares.
+executes notebooks and saves their outputs. mkdocs calls `on_files` and `on_page_markdown` (see
+`hooks` in mkdocs.yml), which turn every stored notebook into a page without executing it. The same
+code gives the same text output; a test executes the notebooks again and compares.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def execute(path: Path) -> Any:
         )
         client.execute()
     notebook.metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
-    for cell in notebook.cells:  # progress that a slow machine shows
+    for cell in notebook.cells:  # drop progress displays of a slow machine
         shown = [output for output in cell.get("outputs", ()) if output.output_type != _PROGRESS]
         cell.update({"outputs": shown} if "outputs" in cell else {})
     return notebook
@@ -42,7 +42,7 @@ _PROGRESS = "display_data"
 
 
 def texts(notebook: Any) -> list[list[str]]:
-    """Return what every cell shows as text; pictures may differ between machines."""
+    """Return the text outputs of every cell; pictures may differ between machines."""
     return [
         [output.get("text") or output["data"].get("text/plain", "") for output in shown]
         for shown in (cell.get("outputs", ()) for cell in notebook["cells"])
@@ -66,7 +66,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Let links to notebooks lead to their pages."""
+    """Rewrite links to notebooks as links to their pages."""
     return re.sub(r"(\]\([\w./-]+)\.ipynb\)", r"\1.md)", markdown)
 
 

@@ -3,13 +3,13 @@
     waggle run --plugin examples/documents/documents.py documents --law expert --watch
 
 A beekeepers' co-op asks: how many jars of honey do we pack for Saturday? Every agent has the folder
-of one member. Its worker reads the letters there and says how many jars that member orders; the law
-spreads what is known, commits to a total once it covers everybody, and reopens it when a file
-changes on disk while the swarm runs.
+of one member. Its worker reads the letters there and returns how many jars that member orders; the
+law spreads the known orders, commits to a total once it covers all members, and reopens it when a
+file changes on disk while the swarm runs.
 
-This is a whole third-party substrate: `Folders` reads files, `DocumentsWorld` is one episode,
-`Documents` is what is registered. Invariant: agents hold orders under hidden keys, a claim is a
-total, and a view shows neither a folder's name nor how many agents there are.
+This is a complete third-party substrate: `read` reads the files, `DocumentsWorld` is one episode,
+`Documents` is the class that is registered. Invariant: agents hold orders under hidden keys, a
+claim is a total, and a view shows neither a folder's name nor how many agents there are.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ _JARS = re.compile(r"(\d{1,6}) jars")
 
 
 def extract(letters: Sequence[str]) -> int:
-    """Return the jars a member orders, by rule: all that are named, but for other weeks."""
+    """Return the sum of all jars named in a member's letters, without those of other weeks."""
     sentences = (s for text in letters for s in _SENTENCE.findall(text))
     asked = (s for s in sentences if not _OTHER_WEEK.search(s))
     return sum(int(number) for s in asked for number in _JARS.findall(" ".join(s.split())))
 
 
 class Order(NamedTuple):
-    """What one member orders; a later version replaces an earlier one."""
+    """The order of one member; a later version replaces an earlier one."""
 
     version: int
     jars: int
@@ -68,21 +68,21 @@ Orders = Mapping[int, Order]
 
 
 class Frame(NamedTuple):
-    """What travels with a write: all orders that its writer knows, and those its claim rests on."""
+    """The payload of a write: all orders its writer knows, and those its claim is based on."""
 
     orders: Orders
     basis: Orders
 
 
 def total(orders: Orders) -> str:
-    """Return the claim that some orders make."""
+    """Return the claim that a set of orders supports: the sum of their jars."""
     return f"{sum(order.jars for order in orders.values())} jars"
 
 
 def outdated(basis: Orders, known: Orders) -> bool:
-    """Whether something is known that a claim does not rest on, or rests on an earlier version of.
+    """Return whether a known order is missing from a claim's basis, or newer than the one in it.
 
-    What the claim rests on beyond that counts for nothing: it may be right.
+    False if the basis has an order that is not known here: the claim may then be right.
     """
     return all(key in known for key in basis) and any(
         key not in basis or order.version > basis[key].version for key, order in known.items()
@@ -90,7 +90,7 @@ def outdated(basis: Orders, known: Orders) -> bool:
 
 
 class DocumentsWorld(WorldBase):
-    """One episode: who has read what, and who holds which total."""
+    """One episode: the orders that each agent knows, and the total that it holds."""
 
     contract = CONTRACT
     snapshots = True  # orders travel with a deposit; views show them as offer, coverage, readiness
@@ -118,14 +118,14 @@ class DocumentsWorld(WorldBase):
         for node in range(self.n):
             self.adopt(node, extract(self._letters[node]))
 
-    # What an agent sees.
+    # Observations.
 
     def neighbours(self, node: int) -> Sequence[int]:
         """Return the four contacts of an agent."""
         return self._contacts[node]
 
     def sense(self, node: int, local: Local) -> Sensed:
-        """Show what the orders known here add up to, and whom it would be news to."""
+        """Show the total of the orders known here, and how much of it is news to each contact."""
         known = self._known[node]
         claim = total(known) if known else None
         complete = len(known) == self.n
@@ -146,21 +146,21 @@ class DocumentsWorld(WorldBase):
         return MAX_BIN * len(self._known[node]) // self.n
 
     def _port(self, node: int, contact: int) -> dict[str, Fact]:
-        """Return how much of what is known here has not been sent to a contact, in five bins."""
+        """Return the share of known orders that a contact has not been sent, in five bins."""
         known, sent = self._known[node], self._sent[node].get(contact, {})
         news = sum(sent.get(key) != order for key, order in known.items())
         return {"offer": -(-MAX_BIN * news // max(1, len(known)))}
 
-    # What a private worker is asked, and what becomes of its answer.
+    # Requests to private workers, and their answers.
 
     def staff(self) -> None:
-        """Let workers read the letters; until they answer, nothing is known."""
+        """Let workers read the letters; no order is known until they answer."""
         self._hired = True
         for known in self._known:
             known.clear()
 
     def work(self, node: int, local: Local) -> Work:
-        """Ask what the letters of an agent's folder order."""
+        """Return the request for the order in the letters of an agent's folder."""
         letters = self._letters[node]
         return Work(
             "documents", QUESTION, {"letters": [*letters]}, version=self._changes[node],
@@ -168,7 +168,7 @@ class DocumentsWorld(WorldBase):
         )  # fmt: skip
 
     def adopt(self, node: int, answer: Json) -> bool:
-        """Take a number of jars as the order of the agent's member."""
+        """Store an answer as the order of the agent's member; return whether it is a valid one."""
         try:
             jars = int(str(answer))
         except ValueError:
@@ -181,22 +181,22 @@ class DocumentsWorld(WorldBase):
             self._known[node][self.keys[node]] = Order(version, jars)
         return True
 
-    # What travels.
+    # Payloads.
 
     def fingerprint(self, write: Write) -> Hashable:
-        """The same claim on the same channel is news again once more is known."""
+        """Return a key of the write; the same claim is news again once its writer knows more."""
         known = frozenset(self._known[write.sender].items())
         return (write.receiver, write.claim, write.conflict > 0, known)
 
     def payload(self, write: Write) -> Frame:
-        """Send along all orders that the writer knows."""
+        """Return all orders that the writer knows, and those its claim is based on."""
         known = dict(self._known[write.sender])
         self._sent[write.sender][write.receiver] = known
         own = write.claim == total(known)
         return Frame(known, known if own else self._bases[write.sender].get(write.claim, {}))
 
     def receive(self, write: Write, payload: object) -> Write | None:
-        """Take in orders that are new or of a later version."""
+        """Store orders that are new or of a later version."""
         assert isinstance(payload, Frame)
         known = self._known[write.receiver]
         for key, order in payload.orders.items():
@@ -205,10 +205,10 @@ class DocumentsWorld(WorldBase):
         self._bases[write.receiver][write.claim] = payload.basis
         return write
 
-    # What happens in a round.
+    # Rounds and scores.
 
     def step(self, acts: Mapping[int, Act]) -> Mapping[int, str]:
-        """Note who holds what, then see whether a file has changed."""
+        """Store the total that every agent holds, then check whether a file has changed."""
         for node, act in acts.items():
             self._held[node] = act.local.commitment
             if self._known[node]:
@@ -225,22 +225,22 @@ class DocumentsWorld(WorldBase):
         return {node: act.action for node, act in acts.items()}
 
     def right(self) -> str:
-        """Return the answer that the files give now, by the rule."""
+        """Return the right total for the current files, by the rule of `extract`."""
         return f"{sum(map(extract, self._letters))} jars"
 
     def score(self) -> Mapping[str, float]:
-        """Return the share of agents that hold the right total, and how far the orders got."""
+        """Return the share of agents with the right total, the coverage and the file changes."""
         right = list(self._held.values()).count(self.right())
         known = sum(map(len, self._known)) / self.n**2
         return {"score": right / self.n, "coverage": known, "changes": sum(self._changes)}
 
     def render(self) -> str:
-        """Say what the files say."""
+        """Return a line with the right total."""
         return f"the letters order {self.right()}"
 
 
 def read(folder: Path) -> list[str]:
-    """Return the letters of a folder; one that is being written is read later."""
+    """Return the letters of a folder, leaving out files that cannot be read yet."""
     letters = []
     for path in sorted(folder.glob("*.txt")):
         try:
@@ -258,7 +258,7 @@ class DocumentsOptions(BaseModel):
     folder: str = str(FOLDERS)
     """Folder with one folder of text files for each agent."""
     pace: Annotated[float, Field(ge=0, le=60)] = 0.0
-    """Seconds that a round takes at least, so that there is time to edit a file."""
+    """Minimum seconds per round, so that there is time to edit a file."""
 
 
 @substrate("documents")
@@ -270,7 +270,7 @@ class Documents:
     options: ClassVar[type[DocumentsOptions]] = DocumentsOptions
 
     def open(self, case: Case, keys: Sequence[int] | None = None) -> DocumentsWorld:
-        """Open the folders of a case; which agent gets which is drawn from its seed."""
+        """Open the folders of a case; its seed determines which agent gets which folder."""
         options = read_options(DocumentsOptions, case)
         place = Path(options.folder).expanduser()
         folders = [path for path in sorted(place.glob("*")) if path.is_dir()]

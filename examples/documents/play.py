@@ -3,7 +3,7 @@
 
     examples/documents/play.py
 
-The folders are copied first, so that the example stays as it is.
+The folders are copied first, so that the originals stay unchanged.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from waggle.workers.hire import hire
 
 HERE = Path(__file__).parent
 CHANGED = Path("larch", "order.txt"), "The wedding has grown. We order 40 jars of lime honey.\n"
-"""The letter that changes, and what it says then."""
+"""The letter that changes, and its new text."""
 CHANGE_AT = 24
 """The round after which it changes."""
 
 
 class Show:
-    """Prints a line whenever other totals are held, and changes the letter when it is time."""
+    """A callback that prints the held totals when they change, and edits the letter once."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._last = ""
 
     def __call__(self, entry: RoundRecord, world: World) -> None:
-        """Print one round."""
+        """Print the totals held after one round; edit the letter after round `CHANGE_AT`."""
         held = Counter(u.claim for u in entry.updates if u.claim is not None)
         line = ", ".join(f"{count} hold {claim!r}" for claim, count in held.most_common())
         if line != self._last:

@@ -1,14 +1,14 @@
-"""Agents on a ring hold a private number each, and all should answer the median of all numbers.
+"""Agents on a ring each hold a private number, and all should answer the median of all numbers.
 
     waggle learn median recipes/learn/median.toml --plugin examples/median/median.py
 
-A whole third-party world in one file, made to be learned: it has a score and shares it out, and it
-has no expert. Nobody can answer from its own number, so a law must tell readings, pass on those of
-others, and answer from what it has heard. The law `median-rule` below does that by hand. It is a
-yardstick for what was learned and teaches nobody.
+A complete third-party world in one file, written to be learned: it has a score, divides it among
+the agents, and has no expert. No agent can answer from its own number alone, so a law must deposit
+readings, relay those of others, and answer from the readings it holds. The law `median-rule` below
+does that by hand-written rules. It is a baseline for learned laws and is not used as a teacher.
 
 Invariants: a claim stands for a reading; its number travels only with a deposit, as the writer's
-view showed it. Draws are named by keys: a relabelled swarm is the same swarm.
+view showed it. Random draws depend on keys, so relabelling the nodes gives the same swarm.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from waggle.core.world import read_options
 from waggle.laws import moves
 
 MOST = 4
-"""Numbers are 0 to this."""
+"""The largest number; the smallest is 0."""
 ROUNDS = 5
 REACH = 2
-"""Contacts on either side of the ring."""
+"""Contacts of a node on each side of the ring."""
 _SILENT = "none yet"
 CONTRACT = Contract(
     "median",
@@ -57,7 +57,7 @@ CONTRACT = Contract(
 
 
 def median(numbers: Sequence[int]) -> int:
-    """Return the middle one of some numbers, the smaller of two."""
+    """Return the median of the numbers; for an even count, the smaller of the middle two."""
     return sorted(numbers)[(len(numbers) - 1) // 2]
 
 
@@ -68,11 +68,11 @@ class MedianOptions(BaseModel):
 
     even: bool = True
     """Whether all medians are equally likely, so that no constant answer pays; otherwise numbers
-    are drawn one by one, and the middle number is the median most often."""
+    are drawn independently, and the middle number is the median most often."""
 
 
 class MedianWorld(WorldBase):
-    """One episode: who has read what, who has heard what, and what everybody answers."""
+    """One episode: the number each node has read, the readings it has received, and its answer."""
 
     contract = CONTRACT
 
@@ -85,17 +85,17 @@ class MedianWorld(WorldBase):
         self._contacts = _ring(case, self.keys)
         self._round = 0
         self._heard: list[dict[str, tuple[int, int]]] = [{} for _ in self.keys]
-        """Of every node, by claim: the number it heard, and in which round."""
+        """Per node and claim: the number received, and the round in which it arrived."""
         self._shared: list[dict[str, set[int]]] = [{} for _ in self.keys]
-        """Of every node, by claim: contacts that it told, or that told it."""
+        """Per node and claim: the contacts it has sent the number to or received it from."""
         self._answers: list[str | None] = [None] * self.n
 
     def neighbours(self, node: int) -> Sequence[int]:
-        """Return the nearest on either side of the ring."""
+        """Return the nearest nodes on either side of the ring."""
         return self._contacts[node]
 
     def sense(self, node: int, local: Local) -> Sensed:
-        """Show the own number, and a row for every reading that the node knows."""
+        """Show the node's own number, and one row for every reading that it holds."""
         own = self._claims[node]
         return Sensed(
             observation={"answer": self._answers[node] or _SILENT},
@@ -105,7 +105,7 @@ class MedianWorld(WorldBase):
         )
 
     def _row(self, node: int, claim: str) -> dict[str, Fact]:
-        """Show a reading: its number, how long it is known, and how many contacts may lack it."""
+        """Return a reading's number, rounds since it arrived, and contacts that may lack it."""
         own = claim == self._claims[node]
         number, heard = (self._numbers[node], 0) if own else self._heard[node][claim]
         told = len(self._shared[node].get(claim, ()))
@@ -115,14 +115,14 @@ class MedianWorld(WorldBase):
         }  # fmt: skip
 
     def payload(self, write: Write) -> int:
-        """Send along the number that the view shows of the claim, and note who is told."""
+        """Return the number that the view shows for the claim; note that the receiver has it."""
         self._shared[write.sender].setdefault(write.claim, set()).add(write.receiver)
         if write.claim == self._claims[write.sender]:
             return self._numbers[write.sender]
         return self._heard[write.sender][write.claim][0]
 
     def receive(self, write: Write, payload: object) -> Write:
-        """Remember the number; nobody is told about itself."""
+        """Store the number, unless the claim is the receiver's own reading."""
         assert isinstance(payload, int)
         if write.claim != self._claims[write.receiver]:
             self._heard[write.receiver].setdefault(write.claim, (payload, self._round))
@@ -130,7 +130,7 @@ class MedianWorld(WorldBase):
         return write
 
     def step(self, acts: Mapping[int, Act]) -> Mapping[int, str]:
-        """Take every action as the node's answer; a wait keeps the one before."""
+        """Take every action as the node's answer; a wait keeps the previous answer."""
         native = {}
         for node, act in acts.items():
             waits = WAIT in (act.action, act.intent)
@@ -141,11 +141,11 @@ class MedianWorld(WorldBase):
         return native
 
     def share(self, node: int) -> float:
-        """Return a node's part of the score: whether its answer is the median."""
+        """Return a node's share of the score: 1 if its answer is the median, else 0."""
         return float(self._answers[node] == str(median(self._numbers)))
 
     def score(self) -> Mapping[str, float]:
-        """Return the share of nodes that answer the median, and how far the numbers got."""
+        """Return the share of nodes that answer the median, and the mean share of readings held."""
         right = sum(self.share(node) for node in range(self.n)) / self.n
         known = sum(1 + len(heard) for heard in self._heard) / self.n**2
         return {"score": right, "known": known}
@@ -157,7 +157,7 @@ class MedianWorld(WorldBase):
 
 
 def draw_numbers(case: Case, even: bool) -> list[int]:
-    """Draw the numbers of all bodies, if wanted around a median that is drawn first."""
+    """Draw the numbers of all bodies; if `even`, draw the median first and the others around it."""
     draws = [derive(case.seed, "number", body) for body in range(case.n)]
     if not even:
         return [draw % (MOST + 1) for draw in draws]
@@ -172,7 +172,7 @@ def draw_numbers(case: Case, even: bool) -> list[int]:
 
 
 def _ring(case: Case, keys: Sequence[int]) -> list[list[int]]:
-    """Seat the bodies on a ring by lot and return the contacts of every node."""
+    """Seat the bodies on a ring in random order and return the contacts of every node."""
     seats = sorted(range(case.n), key=lambda body: derive(case.seed, "seat", body))
     seat_of = {body: seat for seat, body in enumerate(seats)}
     node_of = {body: node for node, body in enumerate(keys)}
@@ -201,7 +201,7 @@ class Median:
 
 @law("median-rule")
 class MedianRule:
-    """Tell the newest reading that contacts lack; answer the median of those known."""
+    """Deposit the newest reading that contacts lack; answer the median of the known readings."""
 
     name = "median-rule"
 

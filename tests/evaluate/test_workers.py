@@ -69,7 +69,7 @@ def test_rows_count_workers_and_scores_do_not_depend_on_the_schedule(
     assert "no method of the recipe has private workers" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("name", "episodes"), [("private_workers", 180), ("private_reuse", 80)])
+@pytest.mark.parametrize(("name", "episodes"), [("private_workers", 180), ("private_reuse", 100)])
 def test_the_recipes_of_the_paper_have_its_size(name: str, episodes: int) -> None:
     plan = cells(load(ROOT / "recipes" / "workers" / f"{name}.toml"))
     assert len(plan) == episodes

@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from waggle.learn.config import Settings, reward, training_cases
-from waggle.learn.credit import Batch, advantages
-from waggle.learn.decisions import stack
+from waggle.learn.config import Settings, training_cases
+from waggle.learn.credit import advantages
 from waggle.learn.luck import jobs_of
-from waggle.learn.rollout import Rollouts, Weights
+from waggle.learn.rollout import Rollouts, Weights, batch_of
 
 
 def measure(
@@ -31,17 +30,12 @@ def measure(
     drawn = training_cases(settings.model_copy(update={"cases": cases}), seed, number)
     jobs = jobs_of(drawn, settings.replays, seed, number)
     outcomes = rollouts.sample(weights, jobs, branches)
-    rewards = np.array([reward(settings, outcome.scores) for outcome in outcomes])
-    decisions = stack([outcome.decisions for outcome in outcomes])
-    batch = Batch(
-        decisions, rewards, [o.local_rewards for o in outcomes], settings.replays,
-        [o.progress for o in outcomes],
-    )  # fmt: skip
+    batch = batch_of(outcomes, settings)
     credit = advantages(batch, settings.credit, settings.charge)
     branched = np.concatenate([o.branched for o in outcomes if o.branched is not None])
     known = np.isfinite(branched)
     if settings.credit in ("frozen", "branch"):
-        known &= np.isfinite(decisions.counterfactual)
+        known &= np.isfinite(batch.decisions.counterfactual)
     return {
         "correlation": correlation(credit[known], branched[known]),
         "decisions": int(known.sum()),

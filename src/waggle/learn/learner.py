@@ -34,15 +34,21 @@ from waggle.learn.config import (
     Settings,
     development_cases,
     kept_cases,
-    reward,
     training_cases,
 )
 from waggle.learn.controls import CONTROLS
 from waggle.learn.credit import Batch, advantages, sample_decisions
-from waggle.learn.decisions import Decisions, stack
+from waggle.learn.decisions import Decisions
 from waggle.learn.losses import lay_out_choices, log_policy, policy_terms
 from waggle.learn.luck import jobs_of
-from waggle.learn.rollout import Outcome, Rollouts, TrialEpisode, Weights, rollouts
+from waggle.learn.rollout import (
+    Outcome,
+    Rollouts,
+    TrialEpisode,
+    Weights,
+    batch_of,
+    rollouts,
+)
 from waggle.learn.start import Start, find_start, open_student, plain_weights
 from waggle.learn.trial import Comparison, Trial, means, plain, stratum
 from waggle.scd.config import Stage
@@ -261,12 +267,8 @@ class Learner:
         # A resumed run has no weights older than the checkpoint's, so those play the next batch.
         if settings.ahead and (number + 1) % settings.machine.save_every:
             self._next = self._begin(players, weights, number + 1)
-        rewards = np.array([reward(settings, outcome.scores) for outcome in outcomes])
-        decisions = stack([outcome.decisions for outcome in outcomes])
-        batch = Batch(
-            decisions, rewards, [o.local_rewards for o in outcomes], settings.replays,
-            [o.progress for o in outcomes],
-        )  # fmt: skip
+        batch = batch_of(outcomes, settings)
+        rewards, decisions = batch.rewards, batch.decisions
         sampled = time.perf_counter()
         self._require_credit(batch)
         advantage = advantages(batch, settings.credit, settings.charge)

@@ -25,7 +25,9 @@ from waggle.core.seeds import derive, mix
 from waggle.engine import memory as gpu_memory
 from waggle.laws.local import LocalLaw, Sample
 from waggle.learn.config import Settings, reward
+from waggle.learn.credit import Batch
 from waggle.learn.decisions import Choice, Decisions, SampledDecision, pack
+from waggle.learn.decisions import stack as stack_decisions
 from waggle.learn.luck import WIDTH, Job, SampledEpisode, Sampler, open_sampled
 from waggle.learn.replays import Counterfactual, Replays
 from waggle.learn.start import Start, open_model, put_weights
@@ -50,6 +52,17 @@ class Outcome(NamedTuple):
     progress: NDArray[np.float64] | None = None
     """By round and node: the discounted mean of the shares of the node and its contacts after this
     round and later; NaN before the fork. None unless the credit needs it."""
+
+
+def batch_of(outcomes: Sequence[Outcome], settings: Settings) -> Batch:
+    """Return sampled episodes as one batch; the episodes of one case lie side by side."""
+    return Batch(
+        stack_decisions([outcome.decisions for outcome in outcomes]),
+        np.array([reward(settings, outcome.scores) for outcome in outcomes]),
+        [outcome.local_rewards for outcome in outcomes],
+        settings.replays,
+        [outcome.progress for outcome in outcomes],
+    )
 
 
 class TrialEpisode(NamedTuple):

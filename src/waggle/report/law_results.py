@@ -27,10 +27,10 @@ class Results:
     """Measured results that a model card is made from.
 
     Args:
-        diagnosis: JSON files of `waggle diagnose --out` or of training; the folder or file name
-            is the column.
+        diagnosis: JSON file of `waggle diagnose --out` or of training, once for each file; the
+            folder or file name is the column.
         stats: JSON file of `waggle corpus stats --json`.
-        run: Run directories of `waggle eval`.
+        run: Run directory of `waggle eval`, once for each directory.
         ranks: JSON file of `waggle law ranks --out`.
         notes: Text file with known failures in words, one per line.
     """

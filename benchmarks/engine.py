@@ -17,7 +17,6 @@ decode.
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -33,6 +32,7 @@ from benchmarks.workload import Answers, Ask, Contender, Decode, Setup, Sizes, c
 from waggle.core.errors import ConfigError
 from waggle.engine.engine import Engine
 from waggle.engine.request import Completion, Prompt
+from waggle.models.load import freeze_loaded
 
 Say = Callable[[str], None]
 
@@ -115,8 +115,7 @@ def compare(
     engine = Engine(setup.model, setup.tokenizer, max_rows=setup.sizes.batch)
     MODES[-1].decode(engine, setup, setup.warm)
     engine.backend.prime(32 * setup.sizes.batch, max(len(ask.tail) for ask in setup.warm))
-    gc.collect()
-    gc.freeze()  # as laws do once they are loaded
+    freeze_loaded()  # as laws do
     ways: dict[str, Callable[[], Row]] = {
         **{each.title: partial(measure, setup, each) for each in baselines},
         **{mode.name: partial(measure_engine, setup, engine, mode) for mode in MODES},

@@ -9,7 +9,6 @@ an upper bound on the decisions per second of one process, however fast the devi
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Mapping, Sequence
 from random import Random
@@ -24,6 +23,7 @@ from waggle.engine.backends.base import MultiStepOutput, MultiStepRow, RowInput,
 from waggle.engine.backends.transformers import TransformersBackend
 from waggle.engine.constraint.matcher import Matcher
 from waggle.engine.engine import Engine
+from waggle.models.load import freeze_loaded
 
 USUAL = 0.7
 """Chance that a scripted answer takes the first option of a choice."""
@@ -148,8 +148,7 @@ def _measure(setup: Setup, mode: Mode) -> HostRow:
     oracle = Oracle(_scripts(engine, [*setup.warm, *setup.work]), mode.speculate)
     engine.backend = oracle
     mode.decode(engine, setup, setup.warm)
-    gc.collect()
-    gc.freeze()  # as laws do once they are loaded
+    freeze_loaded()  # as laws do
     start = time.process_time() - oracle.seconds
     done = mode.decode(engine, setup, setup.work)
     each = (time.process_time() - oracle.seconds - start) / len(done)

@@ -184,3 +184,18 @@ def test_a_mistral_folder_is_opened_by_the_table_of_the_engine(tmp_path: Path) -
             batch = [Prompt(tokenizer.encode(f"view {i}"), max_new_tokens=12) for i in range(3)]
             one, other = Engine(*found, max_rows=3), Engine(model, tokenizer, max_rows=3)
             assert one.generate(batch) == other.generate(batch)
+
+
+def test_what_was_frozen_is_collected_at_exit() -> None:
+    code = (
+        "from waggle.models.load import freeze_loaded\n"
+        "class Cycle:\n"
+        "    def __del__(self): print('collected')\n"
+        "cycle = Cycle()\n"
+        "cycle.own = cycle\n"
+        "freeze_loaded()\n"
+        "del cycle\n"
+        "print('exit')\n"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["exit", "collected"]

@@ -9,7 +9,6 @@ view with the same entropy does.
 
 from __future__ import annotations
 
-import gc
 import threading
 from collections.abc import Sequence
 from functools import partial
@@ -152,9 +151,7 @@ class LocalLaw:
                 self._seen = self._look()
                 found = load.load_to_decode(name, supports, device, dtype, adapter, merge)
                 self._loaded = self._open(*found)
-                # The loaded objects stay, so garbage collection need not scan them each time.
-                gc.collect()
-                gc.freeze()
+                load.freeze_loaded()
             return self._loaded
 
     def decide(self, requests: Sequence[Request]) -> list[Decode]:

@@ -6,6 +6,8 @@ importing transformers if the folder is plain (see `bare`), and the same model a
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 from collections.abc import Callable
 from importlib import import_module
@@ -102,6 +104,17 @@ def load_to_decode(
         if found is not None:
             return found
     return load(name, device, dtype, adapter, merge)
+
+
+def freeze_loaded() -> None:
+    """Exempt all objects that exist now from garbage collection, until the process exits.
+
+    A loaded model stays, and scanning it again and again takes time. At exit everything is
+    collected once more, because Triton reports whatever never was as leaked.
+    """
+    gc.collect()
+    gc.freeze()
+    atexit.register(gc.unfreeze)
 
 
 def load_tokenizer(name: str) -> Any:

@@ -13,10 +13,10 @@ from tests.shipped.conftest import Export
 from waggle import plugins, shipped
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case
-from waggle.evaluate.again import play_again
 from waggle.evaluate.episodes import law_of
 from waggle.evaluate.executors import Inline
 from waggle.evaluate.plan import Cell
+from waggle.evaluate.replace import play_again
 from waggle.evaluate.rows import read_rows
 from waggle.evaluate.runner import run_plan
 from waggle.laws.local import LocalLaw

@@ -5,8 +5,8 @@ Read in this order:
 * `plan` turns a recipe into cells; `selection` selects and orders them and estimates their cost.
 * `episodes` plays one cell; `rows` stores its result; `failures` decides when it does not count.
 * `executors` and `batched` play cells in one or more processes; `runner` plays a whole plan.
-* `resume` decides which finished rows count; `again` replaces them; `sessions` logs the calls.
-* `merge` imports rows, `archive` compresses them, `recheck` plays a sample of them again.
+* `stale` decides which finished rows count; `replace` plays them again; `sessions` logs the calls.
+* `merge` imports rows, `archive` compresses them, `row_check` plays a sample of them again.
 * `metrics` and `reorganization` measure a record; `stats`, `anchors` and `factorial` compare rows;
   `results` reads the JSON files beside the rows.
 * `fitting` reads another kind of recipe: the cases that a learned peer is trained on.

@@ -23,12 +23,12 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from waggle.core.errors import RecordError
-from waggle.evaluate import recheck, sessions
+from waggle.evaluate import row_check, sessions
 from waggle.evaluate.episodes import RECORDS, record_path
 from waggle.evaluate.executors import Inline
 from waggle.evaluate.plan import Cell, Key
-from waggle.evaluate.resume import listed, same_weights
 from waggle.evaluate.rows import Row, RowFile, alike, finished_rows, row_of, succeeded
+from waggle.evaluate.stale import listed, same_weights
 from waggle.runtime.records import read
 
 DRAWN = 8
@@ -171,12 +171,12 @@ def _require_honest(taken: Iterable[_Match], other: Path) -> None:
         elif not alike(row, row_of(match.cell, read(match.record))):
             raise _forged(other, row, f"{match.record} gives other numbers")
     rows = {match.cell.key: match.row for match in unrecorded}
-    rules = recheck.rules([match.cell for match in unrecorded], rows)
+    rules = row_check.rules([match.cell for match in unrecorded], rows)
     best: dict[tuple[str, str], Cell] = {}
     for cell in sorted(rules, key=lambda cell: rows[cell.key].scores.get("score", 0.0)):
         best[cell.case.substrate, cell.case.task] = cell
-    sample = {cell.key: cell for cell in [*recheck.drawn(rules, DRAWN), *best.values()]}
-    for result in recheck.recheck(list(sample.values()), rows, Inline()):
+    sample = {cell.key: cell for cell in [*row_check.drawn(rules, DRAWN), *best.values()]}
+    for result in row_check.check_rows(list(sample.values()), rows, Inline()):
         if result.differs:
             raise _forged(other, rows[result.cell.key], result.differs[0])
 

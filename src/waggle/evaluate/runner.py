@@ -36,7 +36,6 @@ from waggle.evaluate.episodes import (
 )
 from waggle.evaluate.executors import Executor
 from waggle.evaluate.plan import Cell, Keep, Recipe, write_run
-from waggle.evaluate.resume import compare, stale_methods
 from waggle.evaluate.rows import (
     Row,
     RowFile,
@@ -49,6 +48,7 @@ from waggle.evaluate.rows import (
     row_of,
 )
 from waggle.evaluate.selection import by_seed
+from waggle.evaluate.stale import compare, stale_methods
 from waggle.runtime.records import read
 from waggle.shared_folders import sweep
 

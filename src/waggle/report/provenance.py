@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from waggle import shipped
 from waggle.core.errors import ConfigError
 from waggle.evaluate.plan import Cell, MethodSpec, Recipe
-from waggle.evaluate.resume import listed
 from waggle.evaluate.rows import Row, planned
+from waggle.evaluate.stale import listed
 from waggle.laws.digest import of_manifest
 from waggle.report.rows import DAGGER, Rows, label, methods_of, options_of, short
 

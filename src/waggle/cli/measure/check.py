@@ -150,7 +150,7 @@ def rows(
         workers: Number of worker processes. Default: one per core.
     """
     from waggle.evaluate import executors, plan
-    from waggle.evaluate.recheck import drawn, recheck, rules
+    from waggle.evaluate.row_check import check_rows, drawn, rules
     from waggle.evaluate.rows import succeeded
     from waggle.evaluate.selection import select
 
@@ -162,7 +162,7 @@ def rows(
     chosen = drawn(rules(select(planned, methods=words(methods)), here), cells)
     if not chosen:
         raise ConfigError(f"{folder} has no row of a law without weights; name other --methods")
-    played = list(recheck(chosen, here, executors.make("process", workers)))
+    played = list(check_rows(chosen, here, executors.make("process", workers)))
     differing = [(cell, differs) for cell, differs in played if differs]
     if json:
         found = [

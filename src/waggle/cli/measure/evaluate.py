@@ -25,11 +25,11 @@ from waggle.cli.options import (
 from waggle.cli.play.view import show_live
 from waggle.core.errors import ConfigError, suggest
 from waggle.evaluate import archive as packing
-from waggle.evaluate import executors, plan, resume, selection
-from waggle.evaluate.again import FOLDER as AGAIN
-from waggle.evaluate.again import play_again
+from waggle.evaluate import executors, plan, selection, stale
 from waggle.evaluate.merge import merge as merge_rows
 from waggle.evaluate.plan import Cell, Key, Recipe
+from waggle.evaluate.replace import FOLDER as AGAIN
+from waggle.evaluate.replace import play_again
 from waggle.evaluate.rows import Row, finished_rows, has_rows, planned, read_rows
 from waggle.evaluate.runner import open_run, refuse, rows_from_records, run_plan
 from waggle.evaluate.selection import select
@@ -160,7 +160,7 @@ def _count(cells: Sequence[Cell], done: Mapping[Key, Row], *, json: bool) -> int
             hint = suggest(law, known)
             console.note(f"method {method!r}: law {law!r} is unknown; see `waggle list laws`{hint}")
     *rows, total = selection.counts(cells, done)
-    for methods, reason in resume.stale_methods(resume.compare(cells, done)):
+    for methods, reason in stale.stale_methods(stale.compare(cells, done)):
         _left_out(methods, reason)
     if json:
         console.dump({"methods": [row._asdict() for row in rows], "all": total._asdict()})

@@ -19,9 +19,9 @@ from tests.evaluate.plans import Trained, digests, plan, rename_weights, trained
 from waggle.cli.main import main
 from waggle.core.errors import ConfigError, RecordError
 from waggle.evaluate import episodes, runner, sessions
-from waggle.evaluate.again import FOLDER, play_again
 from waggle.evaluate.executors import Inline
 from waggle.evaluate.plan import Cell
+from waggle.evaluate.replace import FOLDER, play_again
 from waggle.evaluate.rows import FILE, Row, failed_row, read_rows
 from waggle.evaluate.runner import rows_from_records, run_plan
 from waggle.laws.digest import digest_of

@@ -23,7 +23,7 @@ MODEL_COUNTERS = ("calls", "tokens.input")
 """Counters that are positive if a model was called, in this process or at an endpoint."""
 
 
-class Recheck(NamedTuple):
+class RowCheck(NamedTuple):
     """A cell that was played again."""
 
     cell: Cell
@@ -50,13 +50,13 @@ def drawn(cells: Sequence[Cell], count: int) -> list[Cell]:
     return [cell for cell in chain.from_iterable(turns) if cell is not None][:count]
 
 
-def recheck(
+def check_rows(
     cells: Sequence[Cell], here: Mapping[Key, Row], executor: Executor
-) -> Iterator[Recheck]:
+) -> Iterator[RowCheck]:
     """Play cells again and yield the comparisons with their rows as they finish."""
     known = {cell.key: cell for cell in cells}
     for row in executor.map(_play, cells):
-        yield Recheck(known[row.key], tuple(_differences(here[row.key], row)))
+        yield RowCheck(known[row.key], tuple(_differences(here[row.key], row)))
 
 
 def _play(cell: Cell) -> Row:

@@ -17,9 +17,9 @@ from waggle.evaluate import sessions
 from waggle.evaluate.episodes import RECORDS
 from waggle.evaluate.executors import Executor
 from waggle.evaluate.plan import Cell, Key
-from waggle.evaluate.resume import compare, stale_methods
 from waggle.evaluate.rows import Row, RowFile, alike, finished_rows, read_rows
 from waggle.evaluate.runner import Outcome, run_plan
+from waggle.evaluate.stale import compare, stale_methods
 from waggle.runtime.records import SUFFIX
 
 FOLDER = "again"

@@ -110,6 +110,27 @@ def test_a_replay_goes_on_where_the_episode_had_ended(
     assert len(found) == settings.n[0] and any(one.other is not None for one in found)
 
 
+def test_a_replay_ends_as_it_does_alone(settings: Settings, player: Player) -> None:
+    """Replays of one episode have the same luck in different views, and decide for their own."""
+    law = player._law
+    settings = settings.model_copy(update={"rounds": 5, "reward": {"soft": 1.0}})
+    sampler, memory, job = Sampler(law), Memory(), jobs(settings)[0]
+    law.mode, law.temperature = settings.mode, settings.temperature
+    open_sampled(job, sampler, memory).play()
+    record = memory.record()
+    replays = Replays(law, settings)
+    original = _Original(0, job, record.footer.scores["soft"], _known(record))
+    alone = {
+        probe.place: original.reward
+        - ChangedReplay(original, probe, law, branch=True).play().scores["soft"]
+        for probe in replays._probes(job, record, sampler.samples)
+        if probe.other is not None
+    }
+    (found,) = replays.counterfactuals([(job, record)], sampler.samples)
+    assert {one.place: one.advantage for one in found if one.other is not None} == alone
+    assert len(set(alone.values())) > 2
+
+
 def test_replays_with_a_trunk_share_their_first_rounds_and_fork(
     settings: Settings, player: Player, monkeypatch: pytest.MonkeyPatch
 ) -> None:

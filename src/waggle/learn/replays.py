@@ -14,12 +14,12 @@ from typing import NamedTuple, TypeAlias
 
 from waggle import plugins
 from waggle.core.canon import contract_head, encode_view
-from waggle.core.protocols import Decode, Request
+from waggle.core.protocols import Decode, Law, Request
 from waggle.core.record import EpisodeRecord, Footer
 from waggle.core.seeds import derive, generator, mix
 from waggle.laws.local import LocalLaw, Sample
 from waggle.learn.config import Settings, reward
-from waggle.learn.luck import WIDTH, Job, Sampler, lucky
+from waggle.learn.luck import WIDTH, Job, lucky
 from waggle.runtime.replay import view_of
 from waggle.runtime.sync import Engine, Episode, play_together
 
@@ -51,11 +51,11 @@ class _Original(NamedTuple):
 class ChangedReplay(Engine):
     """An episode that repeats another one except for one decision."""
 
-    def __init__(self, original: _Original, probe: _Probe, law: Sampler, *, branch: bool) -> None:
+    def __init__(self, original: _Original, probe: _Probe, law: Law, *, branch: bool) -> None:
         """Open the world of the original; with `branch`, changed views are decided again."""
         case = original.job.case
         world = plugins.get_substrate(case.substrate).open(case)
-        super().__init__(world, law, case, order=law.order)
+        super().__init__(world, law, case)
         self.original, self.probe, self.branch = original, probe, branch
         self.legal = True
         """Whether the replacement was executable as decoded."""
@@ -121,7 +121,8 @@ class Replays:
     ) -> list[list[Counterfactual]]:
         """Replace some decisions of every episode by alternatives; all replays share batches."""
         counterfactuals: list[list[Counterfactual]] = [[] for _ in episodes]
-        law, branch = Sampler(self._law), self._settings.credit == "branch"
+        # Not a `Sampler`: replays of an episode have the same entropy in different views.
+        law, branch = self._law, self._settings.credit == "branch"
 
         def engines() -> Iterator[ChangedReplay]:
             for number, (job, record) in enumerate(episodes):

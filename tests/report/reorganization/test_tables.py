@@ -139,6 +139,17 @@ def test_misses_name_the_condition(rows: list[Row], recipe: Recipe) -> None:
     assert other[0]["seeds"] == "22000, 22001"
 
 
+def test_half_of_the_holders_is_enough_although_shares_are_rounded(
+    rows: list[Row], recipe: Recipe
+) -> None:
+    """One agent of 32 is 0.03125, which a row holds as 0.0312."""
+    other = next(row for row in rows if row.method == "other" and row.n == 32)
+    shares = {**other.course, "holders": [0.0625], "cleared": [0.0312]}
+    table = tables.misses([msgspec.structs.replace(other, course=shares)], recipe)
+    (line,) = (dict(zip(table.columns, line, strict=True)) for line in table.rows)
+    assert line["too few reopened"] == "0" and line["no replacement"] == "1"
+
+
 def test_a_method_on_fewer_settings_is_marked_in_every_table(
     rows: list[Row], recipe: Recipe
 ) -> None:

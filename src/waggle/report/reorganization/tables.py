@@ -306,10 +306,11 @@ def _reasons(row: Row) -> set[str]:
     course = row.course
     if not course:
         return {"no injection"}
-    holders, cleared = course["holders"][0], course["cleared"][0]
+    # As numbers of agents: the shares are rounded, so half of them can be short of a half.
+    holders, cleared = (round(row.n * course[name][0]) for name in ("holders", "cleared"))
     found = {
         "no holders": not holders,
-        "too few reopened": holders > 0 and 2 * cleared < holders,
+        "too few reopened": 2 * cleared < holders,
         "no replacement": row.metrics.get("resynthesis_latency") is None,
         "new not ahead": course["new"][-1] <= course["old"][-1],
     }

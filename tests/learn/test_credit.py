@@ -52,6 +52,16 @@ def test_a_world_that_shares_nothing_out_is_told_so() -> None:
     assert advantages(batch([0.0, 1.0]), "auto", 0.0).tolist() == [-1, -1, 1, 1]
 
 
+@pytest.mark.parametrize("shared", [0, 1])
+def test_a_case_whose_replays_are_not_all_shared_out_is_compared_as_a_whole(shared: int) -> None:
+    local_rewards: list[np.ndarray | None] = [None, None]
+    local_rewards[shared] = np.array([0.0, 1.0])
+    found = batch(
+        [0.5, 1.0, 0.5, 1.0], [*local_rewards, np.array([0.0, 1.0]), np.array([1.0, 1.0])]
+    )
+    assert share(found).tolist() == [-1, -1, 1, 1, -1.0, -0.5, 1.0, 0.5]
+
+
 def test_what_was_tried_another_way_gets_what_the_outcome_lost_and_nothing_else_does() -> None:
     decisions = stack(
         [episode(1, advantage=0.5), episode(1, advantage=-0.5), episode(1), episode(1)]

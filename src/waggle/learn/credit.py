@@ -73,13 +73,13 @@ def share(batch: Batch) -> Advantages:
 
 
 def auto(batch: Batch) -> Advantages:
-    """Return the credit of `share` in worlds that provide shares, and of `group` in all others."""
+    """Return the credit of `share` for cases whose episodes all have shares, else of `group`."""
     decisions, whole = batch.decisions, group(batch)
     local = whole.copy()
     for episodes, here in batch.cases():
-        if batch.local_rewards[episodes.start] is None:
-            continue
         rewards = [each for each in batch.local_rewards[episodes] if each is not None]
+        if len(rewards) < batch.replays:
+            continue
         by_node = np.stack(rewards).T.copy()  # (nodes, replays); strides affect rounding
         replay = decisions.episode[here] - episodes.start
         local[here] = _standardised(by_node)[decisions.node[here], replay]

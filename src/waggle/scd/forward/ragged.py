@@ -29,6 +29,10 @@ from waggle.scd.forward.prefix_tree import (
 
 LONGEST = 2048
 """Minimum of `Ragged.longest` on CUDA; it reduces the number of shapes, at no cost."""
+ROW_BITS, TREE_ROW_BITS = 4, 6
+"""Significant bits of the size of a row on CUDA after the first, see `few_sizes`. With 4, up to
+1/16 of the row is filler, and sizes recur often enough for CUDA graphs to be replayed. With `tree`
+updates are not replayed and backbones are large, so time is tokens: 6 leave at most 1/64."""
 
 
 @dataclass
@@ -101,7 +105,7 @@ def lay_out(
     # Filler of the row is one more sequence, from position 0 on; it has at least one token.
     longest, filler = int(inputs.max()), 0
     if device.startswith("cuda"):
-        filler = few_sizes(len(tokens) + 1, 6 if tree else 4) - len(tokens)
+        filler = few_sizes(len(tokens) + 1, TREE_ROW_BITS if tree else ROW_BITS) - len(tokens)
         longest = few_sizes(max(longest, filler, LONGEST), 0)
         counts, skip = np.append(counts, filler), np.append(skip, 0)
     # Filler of the predicted tokens reads row index 0 and belongs to the index after the last.

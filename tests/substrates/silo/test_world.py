@@ -213,6 +213,17 @@ def test_nothing_is_sent_in_the_answering_update() -> None:
     assert world.sense(0, nothing_held()).proposal.action == "ANSWER"
 
 
+def test_a_port_carries_one_frame_per_round() -> None:
+    world = opened(regime="ports", cap=64)
+    here, there = world.neighbours(0)[:2]
+    assert world.withhold(write(0, here, "one")) is None
+    world.payload(write(0, here, "one"))
+    assert world.withhold(write(0, here, "two")) == "port"
+    assert world.withhold(write(0, there, "two")) is None
+    world.step({})
+    assert world.withhold(write(0, here, "two")) is None
+
+
 def test_relabelled_swarms_give_the_relabelled_episode() -> None:
     keys = Random(1).sample(range(16), 16)
     case = Case("silo", "III-21", 16, SEED)

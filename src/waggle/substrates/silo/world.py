@@ -263,8 +263,11 @@ class SiloWorld(WorldBase):
         return knows_all or self._outdated(node, claim)
 
     def withhold(self, write: Write) -> str | None:
-        """Withhold every write of the answering update, because it could not arrive in time."""
-        return "horizon" if self._is_last() else None
+        """Withhold writes of the answering update, and second frames of a port and round."""
+        if self._is_last():
+            return "horizon"  # it could not arrive in time
+        port = self._memory[write.sender].get(write.receiver)
+        return "port" if port is not None and port.sent == self._round else None
 
     def fingerprint(self, write: Write) -> Hashable:
         """Return what makes two frames equal: the channel, the claim, its sign and the snapshot.

@@ -1,17 +1,21 @@
 """Real views from played episodes, a served law, and an endpoint that misbehaves on demand."""
 
+import asyncio
 import json
 import socket
+import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.waiting import LONGEST, until
 from waggle import plugins
 from waggle.core.protocols import Case, Decode, Request
 from waggle.core.schema import View
@@ -51,7 +55,7 @@ def ending() -> Iterator[list[tuple[threading.Thread, socket.socket]]]:
     told: list[tuple[threading.Thread, socket.socket]] = []
     yield told
     for thread, sock in told:
-        thread.join(timeout=10)
+        thread.join(LONGEST)
         assert not thread.is_alive(), "a server did not end"
         sock.close()
 
@@ -67,12 +71,13 @@ def serve(ending: list[tuple[threading.Thread, socket.socket]]) -> Iterator[Any]
     def start(law: Any, **options: Any) -> str:
         sock = socket.socket(proto=socket.IPPROTO_TCP)  # without the name, asyncio keeps delays
         sock.bind(("127.0.0.1", 0))
-        config = uvicorn.Config(app(law, **options), log_level="critical", ws="none")
+        config = uvicorn.Config(
+            app(law, **options), log_level="critical", ws="none", timeout_keep_alive=60
+        )
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
         thread.start()
-        while not server.started:
-            time.sleep(0.01)
+        until(lambda: server.started)
         running.append((server, thread, sock))
         return f"http://127.0.0.1:{sock.getsockname()[1]}/v1"
 
@@ -97,10 +102,11 @@ class Crowd:
     def __init__(self) -> None:
         self._lock, self._inside, self.most = threading.Lock(), 0, 0
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> "Crowd":
         with self._lock:
             self._inside += 1
             self.most = max(self.most, self._inside)
+        return self
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
@@ -110,19 +116,19 @@ class Crowd:
 class Unruly(BaseHTTPRequestHandler):
     """Answers each request by the next behaviour of its server's script; the last one repeats."""
 
+    server: "UnrulyServer"
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     """Else the body waits 40 ms until the headers are acknowledged."""
 
     def do_POST(self) -> None:
-        length = int(self.headers.get("Content-Length", 0))
-        self.server.seen.append(json.loads(self.rfile.read(length)))  # type: ignore[attr-defined]
-        self.server.times.append(time.monotonic())  # type: ignore[attr-defined]
-        self.server.headers = self.headers  # type: ignore[attr-defined]
-        script = self.server.script  # type: ignore[attr-defined]
-        step = script.pop(0) if len(script) > 1 else script[0]
-        with self.server.crowd:  # type: ignore[attr-defined]
-            getattr(self, step)()
+        asked = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+        with self.server.lock:  # questions that come at once take one step each
+            self.server.seen.append(asked)
+            self.server.headers = self.headers
+            script = self.server.script
+            step = script.pop(0) if len(script) > 1 else script[0]
+        getattr(self, step)()
 
     def _send(self, status: int, body: bytes, **headers: str) -> None:
         self.send_response(status)
@@ -137,7 +143,10 @@ class Unruly(BaseHTTPRequestHandler):
         self._send(200, reply(RECORD))
 
     def thoughtful(self) -> None:
-        time.sleep(0.2)
+        """Think until three have thought at once, and so long that a fourth would be seen."""
+        with self.server.crowd as crowd:
+            until(lambda: crowd.most >= 3)
+            time.sleep(0.2)
         self.good()
 
     def prose(self) -> None:
@@ -186,7 +195,7 @@ class Unruly(BaseHTTPRequestHandler):
         self._send(200, json.dumps(body).encode())
 
     def elsewhere(self) -> None:
-        self._send(307, b"", Location=self.server.elsewhere)  # type: ignore[attr-defined]
+        self._send(307, b"", Location=self.server.elsewhere)
 
     def no_text(self) -> None:
         self._send(200, reply("\ud800" + RECORD))
@@ -201,8 +210,13 @@ class Unruly(BaseHTTPRequestHandler):
         self._send(429, b"{}", Retry_After="99999999999")
 
     def later(self) -> None:
-        moment = formatdate(time.time() + 3, usegmt=True)
-        self._send(503, b"{}", Retry_After=moment)
+        self._busy_until(time.time() + 3)
+
+    def tomorrow(self) -> None:
+        self._busy_until(time.time() + 86_400)
+
+    def _busy_until(self, moment: float) -> None:
+        self._send(503, b"{}", Retry_After=formatdate(moment, usegmt=True))
 
     def senseless(self) -> None:
         self._send(429, b"{}", Retry_After="-5")
@@ -236,7 +250,7 @@ class Unruly(BaseHTTPRequestHandler):
         self.close_connection = True
         try:
             self.wfile.write(b"HTTP/1.1 200 OK\r\n")
-            for number in range(60):
+            for number in range(600):
                 self.wfile.write(b"X-Line-%d: 1\r\n" % number)
                 self.wfile.flush()
                 time.sleep(0.1)
@@ -263,7 +277,7 @@ class Unruly(BaseHTTPRequestHandler):
         self._send(200, b'{"choices":[]}')
 
     def slow(self) -> None:
-        time.sleep(1.5)
+        self.server.ended.wait(LONGEST)
         self.close_connection = True
 
     def trickle(self) -> None:
@@ -272,7 +286,7 @@ class Unruly(BaseHTTPRequestHandler):
         self.send_header("Content-Length", "100000")
         self.end_headers()
         try:
-            for _ in range(40):
+            for _ in range(600):
                 self.wfile.write(b" ")
                 self.wfile.flush()
                 time.sleep(0.1)
@@ -288,21 +302,59 @@ class Unruly(BaseHTTPRequestHandler):
         return
 
 
+class UnrulyServer(ThreadingHTTPServer):
+    """What it is told to do next, and what it was asked."""
+
+    def __init__(self, script: Sequence[str]) -> None:
+        super().__init__(("127.0.0.1", 0), Unruly)
+        self.script, self.lock, self.ended = list(script), threading.Lock(), threading.Event()
+        self.seen: list[Any] = []
+        self.headers: Any = None
+        self.crowd = Crowd()
+        self.elsewhere = ""
+        self.other: UnrulyServer | None = None
+        self.url = f"http://127.0.0.1:{self.server_port}/v1"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a client that has gone: tests count the lines of the error stream."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+
 @pytest.fixture
 def unruly() -> Iterator[Any]:
     servers = []
 
     def start(*script: str) -> Any:
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Unruly)
-        server.daemon_threads = True
-        server.script = list(script)  # type: ignore[attr-defined]
-        server.seen, server.times, server.crowd = [], [], Crowd()  # type: ignore[attr-defined]
-        server.url = f"http://127.0.0.1:{server.server_port}/v1"  # type: ignore[attr-defined]
+        server = UnrulyServer(script)
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         servers.append(server)
         return server
 
     yield start
     for server in servers:
+        server.ended.set()
         server.shutdown()
         server.server_close()
+
+
+Hurried = Callable[[float], AbstractContextManager[None]]
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> Hurried:
+    """Let no answer come within the time of a question, which is that many seconds.
+
+    Questions that are to be answered keep their own time: a loaded machine may need it.
+    """
+
+    @contextmanager
+    def within(seconds: float) -> Iterator[None]:
+        # A library of its own: servers of other tests wait in this process, too.
+        library = SimpleNamespace(**vars(asyncio))
+        library.timeout = lambda _: asyncio.timeout(seconds)
+        with monkeypatch.context() as patch:
+            patch.setattr("waggle.laws.endpoint.asyncio", library)
+            yield
+
+    return within

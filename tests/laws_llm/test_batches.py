@@ -3,10 +3,8 @@
 import json
 import socket
 import threading
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,6 +12,7 @@ import pytest
 
 pytest.importorskip("starlette", reason="needs the serve extra")
 
+from tests.waiting import LONGEST, until
 from waggle import plugins
 from waggle.compat.batcher import Batcher
 from waggle.compat.meters import Meters
@@ -31,7 +30,7 @@ class Squeamish:
         self.gate = threading.Event()
 
     def decide(self, requests: Any) -> Any:
-        self.gate.wait(20)
+        self.gate.wait(LONGEST)
         if any(request.feedback for request in requests):
             raise ConfigError("the prompt is too long; shorten it")
         return [Decode(f"{request.entropy}") for request in requests]
@@ -42,19 +41,11 @@ def post(url: str, body: Any) -> tuple[int, Any]:
     data = json.dumps(body).encode()
     request = urllib.request.Request(f"{url}/chat/completions", data)
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=LONGEST) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         with error:
             return error.code, json.load(error)
-
-
-def until(met: Callable[[], object]) -> None:
-    """Wait for what a server is about to do; it would not come later than this."""
-    stop = time.monotonic() + 20
-    while not met():
-        assert time.monotonic() < stop, "it did not come"
-        time.sleep(0.01)
 
 
 def test_a_caller_that_is_gone_harms_no_other(beacon_views: Any) -> None:
@@ -64,7 +55,7 @@ def test_a_caller_that_is_gone_harms_no_other(beacon_views: Any) -> None:
         name = "waiting"
 
         def decide(self, requests: Any) -> Any:
-            gate.wait(20)
+            gate.wait(LONGEST)
             return [Decode("ok") for _ in requests]
 
     batcher = Batcher([Waiting()], 8, 4)
@@ -73,7 +64,7 @@ def test_a_caller_that_is_gone_harms_no_other(beacon_views: Any) -> None:
         one.cancel()
     gate.set()
     batcher.close()
-    assert first.result(5).output == others[-1].result(5).output == "ok"
+    assert first.result(LONGEST).output == others[-1].result(LONGEST).output == "ok"
 
 
 @pytest.mark.parametrize("place", [0, 3, 7])
@@ -87,9 +78,9 @@ def test_a_request_that_cannot_be_decided_harms_no_other(beacon_views: Any, plac
     batcher.close()
     for i, future in enumerate(asked):
         if i == place:
-            assert isinstance(future.exception(5), ConfigError)
+            assert isinstance(future.exception(LONGEST), ConfigError)
         else:
-            assert future.result(5).output == f"{i}"
+            assert future.result(LONGEST).output == f"{i}"
 
 
 def test_a_law_that_miscounts_is_an_error_for_every_caller(beacon_views: Any) -> None:
@@ -102,7 +93,7 @@ def test_a_law_that_miscounts_is_an_error_for_every_caller(beacon_views: Any) ->
     batcher = Batcher([Stingy()], 8, 4)
     asked = [batcher.submit(Request(view)) for view in beacon_views[:3]]
     batcher.close()
-    assert all(isinstance(future.exception(5), ValueError) for future in asked)
+    assert all(isinstance(future.exception(LONGEST), ValueError) for future in asked)
 
 
 def test_what_a_law_refuses_is_told_to_who_asked(serve: Any, beacon_views: Any) -> None:
@@ -168,7 +159,7 @@ def test_a_question_is_given_up_when_its_caller_hangs_up(serve: Any, beacon_view
 
         def decide(self, requests: Any) -> Any:
             asked.extend(request.entropy for request in requests)
-            gate.wait(20)
+            gate.wait(LONGEST)
             return [Decode("ok") for _ in requests]
 
     meters = Meters()
@@ -189,7 +180,7 @@ def test_a_question_is_given_up_when_its_caller_hangs_up(serve: Any, beacon_view
         last = pool.submit(post, url, {**chat, "seed": 3})
         until(lambda: meters.gauges["queue"][1]() == 2)
         gate.set()
-        assert first.result(20)[0] == last.result(20)[0] == 200
+        assert first.result(LONGEST)[0] == last.result(LONGEST)[0] == 200
     assert asked == [1, 3]
     until(lambda: meters.answers.total() > 1)  # counted by the server's thread, after it has sent
     assert meters.answers == {("/v1/chat/completions", 200): 2}, "nobody got the other answer"

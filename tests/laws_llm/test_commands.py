@@ -51,7 +51,7 @@ def test_serve_answers_a_real_client(beacon_views: Any) -> None:
 
     with (
         serving("heuristic") as url,
-        openai.OpenAI(base_url=url, api_key="none", max_retries=0, timeout=5) as api,
+        openai.OpenAI(base_url=url, api_key="none", max_retries=0, timeout=60) as api,
     ):
         asked = prompt.messages(beacon_views[0])
         answer = api.chat.completions.create(model="heuristic", messages=asked)

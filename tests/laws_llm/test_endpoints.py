@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("httpx2", reason="needs the chat extra")
 
+from tests.laws_llm.conftest import Hurried
 from waggle import plugins
 from waggle.cli.main import main
 from waggle.evaluate.rows import read_rows
@@ -21,14 +22,16 @@ FAULTS = {
     "lukewarm": "400 Bad Request: 'temperature' does not support 0 here",
     "busy": "429 Too Many Requests: slow down (it asks to wait 1 s)",
     "broken": "500 Internal Server Error: oops",
-    "slow": "no answer within 1 s",
-    "dawdle": "no answer within 1 s",
+    "slow": "no answer within 20 s",
+    "dawdle": "no answer within 20 s",
     "half": "the answer is no JSON",
     "megabytes": "the answer is over 4 MiB long",
     "elsewhere": "307 Temporary Redirect: it points to http://127.0.0.1:",
     "hangup": "RemoteProtocolError",
 }
 """What a server does, and what is said about it."""
+SECONDS = {"slow": 0.5, "dawdle": 0.5}
+"""What is left of the 20 s where a server hangs."""
 
 
 @pytest.fixture(autouse=True)
@@ -81,11 +84,12 @@ class Run:
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_dead_endpoint_is_no_result_and_a_second_call_repairs_it(
-    endpoint: Any, fault: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    endpoint: Any, fault: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], hurried: Hurried
 ) -> None:
     server = endpoint(fault)
-    run = Run(tmp_path, server.url, timeout=1 if fault in ("slow", "dawdle") else 20)
-    assert run.play() == 1
+    run = Run(tmp_path, server.url)
+    with hurried(SECONDS.get(fault, 20)):
+        assert run.play() == 1
     shown = capsys.readouterr()
     assert "2 episodes played, 0 known, 2 failed" in shown.out
     assert shown.err.count("failed: asked beacon N=3 seed 1000") == 2
@@ -104,12 +108,13 @@ def test_a_dead_endpoint_is_no_result_and_a_second_call_repairs_it(
 
 @pytest.mark.parametrize("fault", ["locked", "lukewarm", "slow", "elsewhere"])
 def test_a_single_run_says_the_servers_sentence(
-    endpoint: Any, fault: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    endpoint: Any, fault: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], hurried: Hurried
 ) -> None:
     server, words = endpoint(fault), ["run", "beacon", "-n", "3", "--rounds", "2", "--law", "chat"]
-    words += ["--law.timeout", "1", "--law.retries", "0", "--law.extra", '{"temperature": 0}']
+    words += ["--law.timeout", "20", "--law.retries", "0", "--law.extra", '{"temperature": 0}']
     words += ["--law.base-url", server.url, "--out", str(tmp_path)]
-    assert main(words) == 2
+    with hurried(SECONDS.get(fault, 20)):
+        assert main(words) == 2
     said = capsys.readouterr().err
     assert FAULTS[fault] in said and said.count("\n") == 1 and KEY not in said
     assert list(tmp_path.iterdir()) == []

@@ -31,7 +31,7 @@ def client() -> Iterator[Any]:
     opened = []
 
     def connect(url: str) -> Any:
-        opened.append(openai.OpenAI(base_url=url, api_key="none", max_retries=0, timeout=20))
+        opened.append(openai.OpenAI(base_url=url, api_key="none", max_retries=0, timeout=60))
         return opened[-1]
 
     yield connect

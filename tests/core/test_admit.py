@@ -14,6 +14,7 @@ from tests.core.strategies import ENTROPY, pairs
 from waggle.core import decode, orbit
 from waggle.core.admit import CODES, fallback, project, violations
 from waggle.core.canon import encode_decision, encode_view
+from waggle.core.options import actions
 from waggle.core.relations import clears, is_fresh, is_relay, is_verified
 from waggle.core.schema import WAIT, Commitment, Decision, Proposal, Trace, View
 
@@ -130,6 +131,15 @@ def test_something_else_is_no_decision() -> None:
 def test_broadcast_where_the_contract_allows_it() -> None:
     wide = replace(VIEW, contract=replace(CONTRACT, broadcast=True))
     assert violations(wide, _writing(replace(FRESH, channel="*"))) == ()
+
+
+def test_one_verb_may_take_channels_and_claims() -> None:
+    contract = replace(CONTRACT, actions=("GO:@channel", "GO:@claim", WAIT))
+    wide = replace(VIEW, contract=replace(contract, response=None))
+    listed = actions(wide)
+    assert {"GO:hb", "GO:z1"} < {*listed}
+    assert all(violations(wide, replace(GO, task_action=a)) == () for a in listed)
+    assert violations(wide, replace(GO, task_action="GO:z2")) == ("action.channel",)
 
 
 def test_relations() -> None:

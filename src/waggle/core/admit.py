@@ -41,6 +41,7 @@ from waggle.core.schema import (
     is_open,
     is_wait,
     private_decision,
+    takes_channel,
     takes_claim,
 )
 
@@ -83,10 +84,13 @@ _NULL_WAIT = Decision(WAIT, None, (), None)
 
 
 @lru_cache(maxsize=1024)
-def _actions(contract: Contract) -> tuple[frozenset[str], dict[str, bool]]:
-    """Return the plain actions, and for each verb with a reference whether that is a claim."""
-    verbs = {action_argument(a)[0]: takes_claim(a) for a in contract.actions if is_open(a)}
-    return frozenset(a for a in contract.actions if not is_open(a)), verbs
+def _actions(contract: Contract) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """Return the plain actions, the verbs that take a channel, and those that take a claim."""
+    return (
+        frozenset(a for a in contract.actions if not is_open(a)),
+        frozenset(action_argument(a)[0] for a in contract.actions if takes_channel(a)),
+        frozenset(action_argument(a)[0] for a in contract.actions if takes_claim(a)),
+    )
 
 
 def violations(view: View, decision: Decision) -> tuple[str, ...]:
@@ -137,15 +141,17 @@ def _typed_trace(deposit: Trace) -> bool:
 
 
 def _action_code(view: View, action: str) -> str | None:
-    plain, verbs = _actions(view.contract)
+    plain, to_channel, to_claim = _actions(view.contract)
     if action in plain:
         return None
     verb, argument = action_argument(action)
-    if argument is None or verb not in verbs:
+    if argument is None:
         return "action.unknown"
-    if verbs[verb]:
-        return None if is_listed(view, argument) else "action.claim"
-    return None if is_incident(view, argument) else "action.channel"
+    if verb in to_claim and is_listed(view, argument):
+        return None
+    if verb in to_channel:
+        return None if is_incident(view, argument) else "action.channel"
+    return "action.claim" if verb in to_claim else "action.unknown"
 
 
 def _act_violations(view: View, decision: Decision) -> list[str]:

@@ -22,7 +22,7 @@ from waggle.core.seeds import generator, mix
 from waggle.learn.config import Settings, development_cases, training_cases
 from waggle.learn.credit import Batch, progress
 from waggle.learn.decisions import SampledDecision, pack, stack
-from waggle.learn.luck import Job, jobs_of, open_sampled
+from waggle.learn.luck import Job, SampledEpisode, jobs_of
 from waggle.learn.rollout import discounted, shares
 from waggle.runtime.recorder import Memory
 from waggle.runtime.sync import Engine, play_together
@@ -116,7 +116,8 @@ def sampled(settings: Settings, law: Table, jobs: Sequence[Job]) -> Batch:
 
     def engines() -> Iterator[Engine]:
         for place, job in enumerate(jobs):
-            yield open_sampled(job, law, memories[place], watch=partial(note, place))
+            watch = partial(note, place)
+            yield SampledEpisode(job, law, sinks=[memories[place]], watch=watch)
 
     for _ in play_together(engines(), law, 1_024):
         pass

@@ -11,7 +11,7 @@ from waggle.core.protocols import Case
 from waggle.core.record import EpisodeRecord
 from waggle.core.seeds import mix
 from waggle.learn.config import Settings, training_cases
-from waggle.learn.luck import Job, Sampler, jobs_of, open_sampled
+from waggle.learn.luck import Job, SampledEpisode, Sampler, jobs_of
 from waggle.learn.replays import ChangedReplay, Replays, _known, _Original, _Probe
 from waggle.learn.rollout import Player, discounted, shares
 from waggle.learn.start import find_start
@@ -84,7 +84,7 @@ def test_a_replay_whose_change_is_no_change_ends_as_the_episode_did(
     law = player._law
     sampler, memory, job = Sampler(law), Memory(), jobs(settings)[0]
     law.mode, law.temperature = settings.mode, settings.temperature
-    open_sampled(job, sampler, memory).play()
+    SampledEpisode(job, sampler, sinks=[memory]).play()
     record = memory.record()
     first = record.rounds[0].updates[0]
     same = sampler.samples[mix(first.entropy, job.luck)]
@@ -102,7 +102,7 @@ def test_a_replay_goes_on_where_the_episode_had_ended(
     law = player._law
     sampler, memory, job = Sampler(law), Memory(), jobs(settings)[0]
     law.mode, law.temperature = settings.mode, settings.temperature
-    open_sampled(job, sampler, memory).play()
+    SampledEpisode(job, sampler, sinks=[memory]).play()
     record = memory.record()
     ended = EpisodeRecord(record.header, record.rounds[:1], record.footer)  # as if all were done
     replays = Replays(law, settings.model_copy(update={"credit": credit}))
@@ -116,7 +116,7 @@ def test_a_replay_ends_as_it_does_alone(settings: Settings, player: Player) -> N
     settings = settings.model_copy(update={"rounds": 5, "reward": {"soft": 1.0}})
     sampler, memory, job = Sampler(law), Memory(), jobs(settings)[0]
     law.mode, law.temperature = settings.mode, settings.temperature
-    open_sampled(job, sampler, memory).play()
+    SampledEpisode(job, sampler, sinks=[memory]).play()
     record = memory.record()
     replays = Replays(law, settings)
     original = _Original(0, job, record.footer.scores["soft"], _known(record))
@@ -144,7 +144,7 @@ def test_replays_with_a_trunk_share_their_first_rounds_and_fork(
     records = []
     for job in drawn:
         memory = Memory()
-        open_sampled(job, Sampler(player._law), memory).play()
+        SampledEpisode(job, Sampler(player._law), sinks=[memory]).play()
         records.append(memory.record())
     said = [[u.raw for e in record.rounds for u in e.updates] for record in records]
     assert said[0][:4] == said[1][:4], "the round before the fork is the same"

@@ -9,12 +9,12 @@ which they fork. Invariant: the decisions of an episode depend only on weights, 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from waggle import plugins
-from waggle.core.protocols import Case, Decode, Request
+from waggle.core.protocols import Case, Decode, Law, Request
 from waggle.core.seeds import derive, mix
 from waggle.laws.local import LocalLaw, Sample
 from waggle.runtime.recorder import Sink
@@ -61,7 +61,13 @@ def jobs_of(
 class SampledEpisode(Engine):
     """An episode whose law samples with the luck of its job."""
 
-    job: Job
+    def __init__(
+        self, job: Job, law: Law, *, sinks: Sequence[Sink] = (), watch: Watcher | None = None
+    ) -> None:
+        """Open the world of the job; sinks and `watch` are as in `Engine`."""
+        world = plugins.get_substrate(job.case.substrate).open(job.case)
+        super().__init__(world, law, job.case, sinks=sinks, watch=watch)
+        self.job = job
 
     def _play_round(self, round: int) -> Generator[Sequence[Request], Sequence[Decode], None]:
         """Play a round with the luck mixed into the entropy of its requests."""
@@ -103,11 +109,3 @@ class Sampler:
             (next(second) if request.feedback else self.samples[request.entropy]).decode
             for request in requests
         ]
-
-
-def open_sampled(job: Job, law: Any, *sinks: Sink, watch: Watcher | None = None) -> SampledEpisode:
-    """Return the engine of an episode, ready to play."""
-    world = plugins.get_substrate(job.case.substrate).open(job.case)
-    engine = SampledEpisode(world, law, job.case, order=law.order, sinks=sinks, watch=watch)
-    engine.job = job
-    return engine

@@ -28,7 +28,7 @@ from waggle.learn.config import Settings, reward
 from waggle.learn.credit import Batch
 from waggle.learn.decisions import Choice, Decisions, SampledDecision, pack
 from waggle.learn.decisions import stack as stack_decisions
-from waggle.learn.luck import WIDTH, Job, SampledEpisode, Sampler, open_sampled
+from waggle.learn.luck import WIDTH, Job, SampledEpisode, Sampler
 from waggle.learn.replays import Counterfactual, Replays
 from waggle.learn.start import Start, open_model, put_weights
 from waggle.process_pool import Run, mapped
@@ -144,7 +144,7 @@ class Player:
                 node_rewards: list[NDArray[np.float64]] = []
                 if self._settings.credit == "progress":
                     watch = partial(self._append_rewards, node_rewards)
-                engine = open_sampled(job, sampler, memory, watch=watch)
+                engine = SampledEpisode(job, sampler, sinks=[memory], watch=watch)
                 episodes.append(_PlayedEpisode(job, engine.world, memory, node_rewards))
                 yield engine
 
@@ -234,7 +234,7 @@ class Player:
             Job(case, derive(case.seed, "sampled", case.substrate, case.task, case.n))
             for case in cases
         ]
-        return _ended([open_sampled(job, law) for job in jobs], law)
+        return _ended([SampledEpisode(job, law) for job in jobs], law)
 
     def records(self, weights: Weights | None, cases: Sequence[Case]) -> Rows:
         """Return the law's most likely decisions in these cases, as records to imitate."""

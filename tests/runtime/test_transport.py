@@ -9,6 +9,7 @@ from waggle.core.errors import ContractError
 from waggle.core.protocols import Request, Write
 from waggle.core.record import EpisodeRecord
 from waggle.core.schema import BROADCAST, Commitment, Decision, Trace, View
+from waggle.runtime import names
 from waggle.runtime.names import HANDLES, handle
 from waggle.runtime.perturb import Perturbation, Schedule
 from waggle.runtime.state import Swarm
@@ -143,6 +144,15 @@ def test_a_node_that_has_used_all_its_handles_is_told_so() -> None:
     assert handle(1, 2, 0, taken[:-1]) == taken[-1]
     with pytest.raises(ContractError, match="let handles last for a contact"):
         handle(1, 2, 0, taken)
+
+
+def test_an_episode_that_has_used_all_its_aliases_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "CLAIMS", 2)
+    aliases = names.Aliases(1, 0)
+    assert aliases.alias("one") != aliases.alias("two")
+    with pytest.raises(ContractError, match="share a claim"):
+        aliases.alias("three")
+    assert aliases.alias("one") in aliases.claims
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ from waggle.core.seeds import derive, mix
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 HANDLES = tuple(f"h{a}{b}" for a in _DIGITS for b in _DIGITS)
 """The episode-local pool that every node samples its handles from."""
+CLAIMS = 36**4
+"""Number of claim aliases that an episode can mint."""
 
 
 def handle(seed: int, neighbour_key: int, incarnation: int, taken: Collection[str]) -> str:
@@ -45,6 +47,10 @@ class _Minted(dict[str, str]):
         self._claims = claims
 
     def __missing__(self, claim: str) -> str:
+        if len(self._claims) >= CLAIMS:
+            raise ContractError(
+                f"an episode has named more than {CLAIMS} claims; let equal content share a claim"
+            )
         draw = derive(self._root, "claim alias", self._salt, claim)
         name = _spell(draw)
         while name in self._claims:

@@ -53,7 +53,7 @@ def transformers_serve(model: str) -> Iterator[str]:
         env={**os.environ, "HF_HUB_OFFLINE": "1"},
     ) as server:
         try:
-            wait_for(f"http://localhost:{port}/health")
+            wait_for(f"http://localhost:{port}/health", server)
             yield f"http://localhost:{port}/v1"
         finally:
             server.kill()

@@ -49,19 +49,21 @@ def test_two_processes_are_one(
     alone = Stages(still, corpus, tmp_path / "alone", 0)
     alone.warm_start()
     alone.arm("scd", until=1)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
-             "OMP_NUM_THREADS": "1"}  # fmt: skip
-    both = []
-    for rank in ("0", "1"):
-        own = {**group, "RANK": rank, "LOCAL_RANK": rank}
-        both.append(workers.Process(target=member, args=(own, still, corpus, tmp_path / "two")))
-    for process in both:
-        process.start()
-    for process in both:
-        process.join(300)
+    with socket.socket() as held:
+        # Held until the group has ended: no other program is given this port, and the group may
+        # listen there, since this socket does not.
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": "1",
+                 "MASTER_PORT": str(held.getsockname()[1])}  # fmt: skip
+        both = []
+        for rank in ("0", "1"):
+            own = {**group, "RANK": rank, "LOCAL_RANK": rank}
+            both.append(workers.Process(target=member, args=(own, still, corpus, tmp_path / "two")))
+        for process in both:
+            process.start()
+        for process in both:
+            process.join(600)
     assert [process.exitcode for process in both] == [0, 0]
     for stage in ("warm-start", "scd"):
         one, other = (last_weights(tmp_path / run / "seed-0" / stage) for run in ("alone", "two"))

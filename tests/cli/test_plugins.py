@@ -89,20 +89,20 @@ def test_a_law_and_a_world_of_a_file_are_played(
 
 
 @pytest.mark.parametrize(
-    ("mood", "told"),
+    ("mood", "seconds", "told"),
     [
-        ("foul", "ValueError: not today"),
-        ("gone", "it called sys.exit(4)"),
-        ("slow", "law 'moody' took over 0.1 s for 16 requests"),
+        ("foul", 60, "ValueError: not today"),
+        ("gone", 60, "it called sys.exit(4)"),
+        ("slow", 0.1, "law 'moody' took over 0.1 s for 16 requests"),
     ],
 )
 def test_a_law_that_fails_is_one_line_with_its_place(
     waggle: Command, plugin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mood: str,
-    told: str,
+    seconds: float, told: str,
 ) -> None:  # fmt: skip
     monkeypatch.setenv(watchdog.SECONDS, "")
     words = ("run", "beacon", "--law", "moody", "--law.mood", mood, "--out", tmp_path / "runs")
-    line = refused(waggle(*words, "--plugin", plugin, "--watchdog", 0.1))
+    line = refused(waggle(*words, "--plugin", plugin, "--watchdog", seconds))
     assert told in line and "(own_parts.py:" in line
     assert not list(tmp_path.glob("runs/*"))
 

@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ pytest.importorskip("uvicorn", reason="needs the serve extra")
 import uvicorn
 
 from tests.laws_llm.serving import serving
+from tests.waiting import LONGEST, until
 from waggle import plugins
 from waggle.compat.batcher import Batcher, NoReplica
 from waggle.compat.openai_server import app
@@ -43,9 +45,9 @@ class Waiting:
         self._gate = gate
 
     def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
-        if self._gate.exists():
+        with suppress(FileNotFoundError):  # there is none, or another process was the first
             self._gate.rename(self._gate.with_suffix(f".{os.getpid()}"))
-            time.sleep(60)
+            time.sleep(300)
         return self._law.decide(requests)
 
 
@@ -75,21 +77,23 @@ def served() -> Iterator[Callable[..., str]]:
         server = uvicorn.Server(uvicorn.Config(app(law, **options), log_level="error", port=0))
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()
-        while not server.started:
-            time.sleep(0.01)
+        until(lambda: server.started)
         running.append((server, thread))
         return f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
 
     yield start
     for server, thread in running:
         server.should_exit = True
-        thread.join(20)
+        thread.join(LONGEST)
+        assert not thread.is_alive(), "a server did not end"
 
 
 def got(url: str, body: dict[str, Any] | None = None) -> tuple[int, str]:
     data = None if body is None else json.dumps(body).encode()
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, data), timeout=60) as answer:
+        with urllib.request.urlopen(
+            urllib.request.Request(url, data), timeout=2 * LONGEST
+        ) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -116,16 +120,16 @@ def killed_under_way(where: Where, served: Callable[..., str], gate: Path) -> No
         gate.touch()
         with ThreadPoolExecutor(len(asked)) as pool:
             coming = [pool.submit(decided, url, request) for request in asked]
-            while not (said := list(gate.parent.glob(f"{gate.stem}.[0-9]*"))):
-                time.sleep(0.01)
-            os.kill(int(said[0].suffix[1:]), signal.SIGKILL)
+            said = f"{gate.stem}.[0-9]*"
+            until(lambda: list(gate.parent.glob(said)))
+            (waits,) = gate.parent.glob(said)
+            os.kill(int(waits.suffix[1:]), signal.SIGKILL)
             assert [each.result() for each in coming] == want
         assert "waggle_replica_restarts_total 1\n" in got(f"{url}/metrics")[1]
         assert "waggle_replicas_ready 2\n" in got(f"{url}/metrics")[1]
         before = replicas[0].process()  # idle by now
         os.kill(before, signal.SIGKILL)
-        while "waggle_replica_restarts_total 2\n" not in got(f"{url}/metrics")[1]:
-            time.sleep(0.05)
+        until(lambda: "waggle_replica_restarts_total 2\n" in got(f"{url}/metrics")[1])
         assert replicas[0].process() != before
 
 
@@ -158,7 +162,7 @@ def test_the_command_serves_replicas_as_it_serves_one(law: str) -> None:
                 found.append(list(pool.map(partial(decided, root), requests())))
             elsewhere = urllib.request.Request(f"{root}/health", headers={"Host": "evil.example"})
             with pytest.raises(urllib.error.HTTPError, match="421"):
-                urllib.request.urlopen(elsewhere, timeout=20)
+                urllib.request.urlopen(elsewhere, timeout=LONGEST)
     assert found[0] == found[1] == found[2]
 
 
@@ -197,9 +201,9 @@ def test_a_request_that_kills_harms_no_other() -> None:
     want = plugins.get_law("heuristic").decide(asked)
     for place, future in enumerate(futures):
         if place == 5:
-            assert isinstance(future.exception(20), ReplicaDied)
+            assert isinstance(future.exception(LONGEST), ReplicaDied)
         else:
-            assert future.result(20) == want[place]
+            assert future.result(LONGEST) == want[place]
     assert replica.starts <= 2 * 5 + 1
     batcher.close()
 
@@ -225,7 +229,7 @@ def test_a_closed_replica_is_not_started_again() -> None:
     class Hung(Home):
         def decide(self, requests: Sequence[Request]) -> Sequence[Decode]:
             under_way.set()
-            ended.wait(20)
+            ended.wait(LONGEST)
             raise ReplicaDied
 
         def close(self) -> None:
@@ -234,7 +238,7 @@ def test_a_closed_replica_is_not_started_again() -> None:
     replica = Replica("heuristic", lambda: Hung([]))
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(replica.decide, asked)
-        assert under_way.wait(20)
+        assert under_way.wait(LONGEST)
         replica.close()
-        assert isinstance(answer.exception(20), NoReplica)
+        assert isinstance(answer.exception(LONGEST), NoReplica)
     assert replica.starts == 1 and not replica.ready

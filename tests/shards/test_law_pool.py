@@ -69,7 +69,7 @@ def test_a_law_that_ends_or_runs_out_is_an_error_of_the_law(error: BaseException
             raise error
 
     async def answer() -> object:
-        return await asyncio.wait_for(LawActor(Leaving).decide([Request(None)]), 5)  # type: ignore[arg-type]
+        return await asyncio.wait_for(LawActor(Leaving).decide([Request(None)]), 60)  # type: ignore[arg-type]
 
     with pytest.raises(ContractError, match=r"StopIteration|sys\.exit"):
         asyncio.run(answer())

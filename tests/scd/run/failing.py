@@ -54,6 +54,6 @@ class Crowded(Cell):
 
 
 def _until(there: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while not there() and time.monotonic() < end:
         time.sleep(0.01)

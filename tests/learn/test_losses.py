@@ -106,12 +106,28 @@ def test_entropy_counts_up_to_a_ceiling() -> None:
     likely = torch.softmax(logits.detach()[1, [7, 4, 9]].float() / 2, 0)
     whole = float(-(likely * likely.log()).sum())
     alone = logits.detach()[3].float() / 2
-    free = -float((alone[6] - alone.logsumexp(0)).exp() * (alone[6] - alone.logsumexp(0)))
+    free = -float(alone.log_softmax(0)[6])
     found = terms(logits, -1.0, [1.0, 1.0]).entropy.item()
     assert found == pytest.approx(whole + free, abs=1e-5)
     capped = terms(logits, -1.0, [1.0, 1.0], most=whole / 2).entropy
     assert capped.item() == pytest.approx(whole / 2 + min(free, whole / 2), abs=1e-5)
     assert not gradient(capped, logits)[1].any(), "more of it is not rewarded"
+
+
+def test_of_free_choices_entropy_and_its_gradient_are_right_on_average() -> None:
+    logits = drawn()[:1].requires_grad_()
+    likely = torch.softmax(logits[0] / 2, 0)
+    whole = -(likely * likely.log()).sum()
+    value, slope = 0.0, torch.zeros(VOCABULARY)
+    for token, p in enumerate(likely.tolist()):
+        one = SampledDecision((1,), (token,), (Choice(0, (), -1.0),), 0, 0, True)
+        shown = lay_out_choices(pack([one], [0.0]), np.ones(1), "cpu")
+        targets = torch.tensor([token])
+        there = policy_terms(logits, targets, shown, None, temperature=2.0, clip=0.2, most=99.0)
+        value += p * there.entropy.item()
+        slope += p * gradient(there.entropy, logits)[0]
+    assert value == pytest.approx(whole.item(), abs=1e-5)
+    assert torch.allclose(slope, gradient(whole, logits)[0], atol=1e-6)
 
 
 def test_legality_counts_forced_tokens_and_the_mass_outside_of_what_was_allowed() -> None:

@@ -47,6 +47,8 @@ class Terms(NamedTuple):
     divergence: Tensor
     """For a free choice half the squared log-ratio, which has the divergence's mean gradient."""
     entropy: Tensor
+    """For a free choice minus the log-probability, whose mean is the entropy, with a gradient whose
+    mean is that of the entropy."""
     legality: Tensor
     clipped: Tensor
     """Number of choices without policy gradient because their ratio was clipped."""
@@ -109,7 +111,9 @@ def policy_terms(
         apart = known - torch.where(shown.real, start, 0.0)
         exact = (likely * apart).sum(1)
         divergence = torch.where(shown.free, apart[:, 0].square() / 2, exact).sum()
-    entropy = -(likely * known).sum(1)
+    surprise = -taken.detach()
+    # Minus the log-probability itself has a mean gradient of zero.
+    entropy = torch.where(shown.free, surprise * (1 + taken + surprise), -(likely * known).sum(1))
     return Terms(
         -gain.sum(), divergence, entropy.clamp(max=most).sum(),
         _illegality(logits, targets, shown),

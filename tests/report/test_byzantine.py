@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import pytest
 
 from tests.report.sheets import row
 from waggle.core.seeds import Split
@@ -17,7 +19,7 @@ from waggle.substrates.silo.cases import independent_case
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "trust" / "byzantine.toml"
 LIARS = {"byzantine": 0.1, "attack": "silent"}
-METHODS = {
+METHODS: dict[str, dict[str, Any]] = {
     "plain": {"law": "expert"},
     "lied-to": {"law": "expert", "perturbation": LIARS},
     "guarded": {"law": "expert", "perturbation": LIARS, "defence": {"reopening": 1}},
@@ -27,9 +29,11 @@ METHODS = {
 HONEST = {"lied-to": 0.6, "guarded": 0.8, "half": 0.5, "other": 0.5}
 
 
-def played() -> tuple[list[Row], Recipe]:
-    block = {"methods": list(METHODS), "tasks": ["silo/I-01"], "n": [16], "seeds": [20_000, 20_001]}
-    recipe = Recipe.model_validate({"title": "T", "methods": METHODS, "blocks": [block]})
+def played(
+    task: str = "silo/I-01", methods: dict[str, dict[str, Any]] = METHODS
+) -> tuple[list[Row], Recipe]:
+    block = {"methods": list(methods), "tasks": [task], "n": [16], "seeds": [20_000, 20_001]}
+    recipe = Recipe.model_validate({"title": "T", "methods": methods, "blocks": [block]})
     rows = []
     for cell in cells(recipe):
         made = row(cell, 1.0 if cell.method == "plain" else 0.4)
@@ -72,6 +76,21 @@ def test_a_law_under_attack_is_no_law_of_its_own_in_the_opening() -> None:
 def test_curves_are_drawn_for_rows_of_every_world() -> None:
     drawn = catalog.figure("byzantine")(*played())
     assert drawn.svg and "share of attackers" in drawn.title
+
+
+def test_the_titles_of_neighbouring_panels_do_not_touch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The longest name of a task is wider than a panel beside a legend."""
+    drawn: list[Any] = []
+    monkeypatch.setattr(byzantine, "finish", lambda axes, *about: drawn.extend(axes))
+    attacked = {"law": "expert", "perturbation": {"byzantine": 0.1, "attack": "stale"}}
+    plain = {"law": "expert", "label": "FixedSwarm, all defences"}
+    catalog.figure("byzantine")(
+        *played("swarmbench/synchronization", {"plain": plain, "stale": attacked})
+    )
+    left, right = drawn
+    left.figure.draw_without_rendering()
+    first, second = (axis.title.get_window_extent() for axis in (left, right))
+    assert first.x1 < second.x0
 
 
 def test_the_recipe_asks_for_what_exists_on_seeds_of_evaluation() -> None:

@@ -40,6 +40,7 @@ _STYLE: Any = {
     "axes.axisbelow": True,
     "legend.frameon": False,
     "legend.fontsize": 7.0,
+    "legend.handlelength": 3.2,  # dashes show on both sides of a marker
     "lines.linewidth": 1.4,
     "svg.fonttype": "path",
     "pdf.fonttype": 42,

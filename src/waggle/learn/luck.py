@@ -86,7 +86,10 @@ def lucky(request: Request, luck: int) -> Request:
 
 
 class Sampler:
-    """A law that samples, and stores the first sample of every request by its entropy."""
+    """A law that samples, and stores the first sample of every request by its entropy.
+
+    Requests of equal entropy must show the same view, as those of a trunk do.
+    """
 
     def __init__(self, law: LocalLaw) -> None:
         self.name, self.order = law.name, law.order

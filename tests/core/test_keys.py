@@ -14,16 +14,19 @@ from waggle.core.schema import Json, Port, View
 FORBIDDEN = {
     "identity": ("id", "ID", "agent_id", "agentID", "Agent-Ids", "nodeIndex", "NODE ID", "my_name",
                  "neighbour_name", "role", "Roles", "uuid", "identities", "selfId", "AGENTID",
-                 "a.g.e.n.t.i.d", "agent\u200bid", "\uff21gent_\uff49d", "sender", "who"),
+                 "a.g.e.n.t.i.d", "agent\u200bid", "\uff21gent_\uff49d", "sender", "who",
+                 "ro\u3164le", "r\u115fole", "last_i\x00d", "last_i\u2065d", "my\trole",
+                 "agent_7", "node12", "robot_3_pose", "id2", "Role2", "ag3nt_1"),
     "roster": ("roster", "ROSTERS", "agents", "allNodes", "all-agents", "peers", "team",
-               "participants", "other_agents", "node_list", "memberList"),
+               "participants", "other_agents", "node_list", "memberList", "agents2"),
     "population-size": ("population", "populationSize", "n_agents", "numAgents", "NUM_NODES",
                         "swarm-size", "team_size", "number_of_agents", "agent_count", "headcount",
                         "network size", "total_agents"),
     "non-neighbour": ("non_neighbors", "nonNeighbours", "NON-LOCAL", "remote_state", "far_nodes",
                       "two_hop"),
     "global-state": ("global", "globalState", "GLOBAL-MAP", "world_state", "adjacency",
-                     "adjacencyMatrix", "topology", "edges", "full_map", "ground_truth"),
+                     "adjacencyMatrix", "topology", "edges", "full_map", "ground_truth",
+                     "topology2"),
     "global-transcript": ("transcript", "globalTranscript", "GLOBAL_TRANSCRIPTS", "blackboard",
                           "conversation", "chat_log", "messageHistory", "broadcast_log"),
 }  # fmt: skip
@@ -32,6 +35,7 @@ ALLOWED = (
     "hidden_digit", "neighbours", "neighbour_count", "priority", "order", "phase", "score", "map",
     "position", "near_agents", "rounds", "energy", "coverage", "covered", "void", "video",
     "holds", "color", "degree", "known", "conflict", "nearby", "action", "heading", "kind",
+    "near_agent_2", "side_2", "light1", "within_2", "k1", "i_d7",
 )  # fmt: skip
 
 

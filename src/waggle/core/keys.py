@@ -3,8 +3,9 @@
 A view holds no identity, roster, population size, non-neighbour state, global state or global
 transcript, however the key is spelled: case, separators, camel case, plurals, accents, letters of
 other scripts that look like Latin ones, digits in place of letters and invisible characters make no
-difference, and neither do surrounding words (`size_of_swarm`, `the_agent_name_v2`). Values are task
-content and are not checked. See docs/security.md for the guarantees and their limits.
+difference, and neither do surrounding words (`size_of_swarm`, `the_agent_name_v2`) and numbers
+(`agent_7`). Values are task content and are not checked. See docs/security.md for the guarantees
+and their limits.
 """
 
 from __future__ import annotations
@@ -105,8 +106,11 @@ _INSIDE: Mapping[str, re.Pattern[str]] = {
     ),
 }
 """Patterns that match anywhere in the squashed key."""
+_NUMBERED = re.compile(rf"(?:{_STRONG_BODY})\d")
+"""A numbered body: the key itself names a node."""
 _LOCAL = re.compile(r"near|neighbou?r|local|adjacent|visible|incident|contact|incoming|seen")
-"""Words for incident things: a count of visible agents is not a population size."""
+"""Words for incident things: a count of visible agents is not a population size, and the first of
+the nearest ones is not a name."""
 _LETTERS = (
     "aаɑαᴀ@ bвьβʙ cсϲᴄҫ dԁđᴅɗ eеєεᴇҽ fϝꜰƒ gɡցɢ hһнհʜħ iіιɩıɪ jјϳȷᴊ kкκᴋқ lӏⅼłʟ mмᴍ nпոηɴ"
     " oоοօᴏøσ pрρᴘþ qԛզ rгʀ sѕꜱς$ tтτᴛŧ uцυսᴜμ vѵνᴠ wԝωᴡѡ xхχ yуγʏү zᴢʐ"
@@ -122,18 +126,23 @@ _LATIN = {
 }
 _DIGITS = str.maketrans("013457", "oleast")
 _DIGIT_INSIDE = re.compile(r"(?<=[a-z])[013457]+(?=[a-z])")
+_NUMBER_AFTER = re.compile(r"(?<=[a-z]{2})\d+$")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _SEPARATOR = re.compile(r"[\W_]+")
 _COMPASS = frozenset("nesw")
+_SHAPELESS = frozenset(("Cc", "Cf", "Cn", "Mn", "Me"))
+"""Unicode categories of characters that do not show by themselves, spaces apart."""
+_FILLERS = frozenset("\u115f\u1160")
+"""Hangul fillers, which count as letters and do not show either."""
+
+
+def _shows(c: str) -> bool:
+    return c.isspace() or (unicodedata.category(c) not in _SHAPELESS and c not in _FILLERS)
 
 
 def _words(key: str) -> list[str]:
     """Return the words of a key in lower case, lookalike letters replaced by Latin ones."""
-    plain = "".join(
-        c
-        for c in unicodedata.normalize("NFKD", key)
-        if unicodedata.category(c) not in ("Cf", "Mn", "Me")
-    ).translate(_LATIN)
+    plain = "".join(filter(_shows, unicodedata.normalize("NFKD", key))).translate(_LATIN)
     small = _HUMP.sub("_", plain).casefold().translate(_LATIN)
     return [w for w in _SEPARATOR.split(small) if w]
 
@@ -148,11 +157,9 @@ def _singular(word: str) -> str:
 def forbidden(key: str) -> str | None:
     """Return the forbidden category of a key, or None if the key may be shown."""
     words = _words(key)
-    found = _category(words)
-    if found is None:
-        read = [_DIGIT_INSIDE.sub(lambda digit: digit[0].translate(_DIGITS), w) for w in words]
-        found = _category(read) if read != words else None
-    return found
+    read = [_DIGIT_INSIDE.sub(lambda digit: digit[0].translate(_DIGITS), w) for w in words]
+    unnumbered = [_NUMBER_AFTER.sub("", w) for w in read if not w.isdigit()]
+    return _category(words) or _category(read) or _category(unnumbered)
 
 
 def _category(words: list[str]) -> str | None:
@@ -179,6 +186,8 @@ def _category(words: list[str]) -> str | None:
             category in ("population-size", "roster") and _LOCAL.search(squashed)
         ):
             return category
+    if _NUMBERED.search(squashed) and not _LOCAL.search(squashed):
+        return "identity"
     return None
 
 

@@ -11,14 +11,16 @@ import tempfile
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from waggle import plugin_files, plugins
 
-# No deadline: a busy machine is no failure. Examples of the standard profile are always the same,
-# so that more of them cost every time and find once; `--hypothesis-profile thorough` looks further.
-settings.register_profile("standard", deadline=None, derandomize=True, max_examples=50)
-settings.register_profile("thorough", deadline=None, max_examples=2000)
+# No deadline, and no limit to the time of making examples: a busy machine is no failure. Examples
+# of the standard profile are always the same, so that more of them cost every time and find once;
+# `--hypothesis-profile thorough` looks further.
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("standard", PATIENT, derandomize=True, max_examples=50)
+settings.register_profile("thorough", PATIENT, max_examples=2000)
 settings.load_profile("standard")
 
 # Triton interprets its kernels, which then run without a GPU, if it is told so before it is

@@ -50,11 +50,11 @@ def test_every_code_is_triggered() -> None:
 
 @pytest.mark.parametrize(("code", "text"), [(c, t) for c, texts in BAD.items() for t in texts])
 def test_bad_text_has_its_code(code: str, text: str | bytes) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     found = parse(text)
     assert found.decision is None and code in found.codes
     assert set(found.codes) <= set(CODES)
-    assert time.perf_counter() - start < 0.5
+    assert time.process_time() - start < 0.5
 
 
 @pytest.mark.parametrize(

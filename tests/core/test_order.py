@@ -52,10 +52,10 @@ def test_renaming_round_trip(pair: tuple[View, Decision]) -> None:
 @pytest.mark.parametrize("name", SYMMETRIC)
 def test_symmetric_views_have_one_text_and_are_fast(name: str) -> None:
     view = SYMMETRIC[name]
-    start = time.perf_counter()
+    start = time.process_time()
     texts = {_text(orbit.sample(view, entropy).view(view)) for entropy in range(40)}
     assert texts == {_text(view)}
-    assert (time.perf_counter() - start) / 40 < 0.1
+    assert (time.process_time() - start) / 40 < 0.1
     assert not orbit.stabiliser_trivial(view)
 
 

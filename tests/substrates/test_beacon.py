@@ -118,18 +118,18 @@ def test_a_bad_case_is_one_line(n: int, options: dict[str, float]) -> None:
 
 
 def test_ten_thousand_nodes_open_and_sense_quickly() -> None:
-    start = time.perf_counter()
+    start = time.process_time()  # not of the clock: other programs take time, too
     world = opened(10_000)
-    assert time.perf_counter() - start < 2.0
+    assert time.process_time() - start < 2.0
     claim = world.sense(scouts(world)[0], NOTHING).ready[0]
     local = Local(
         tuple(HeldTrace(j, claim, 3, 2, 0, 5, None) for j in world.neighbours(7)), claim, 4
     )
 
     def once() -> float:
-        begin = time.perf_counter()
+        begin = time.process_time()
         for _ in range(1000):
             world.sense(7, local)
-        return (time.perf_counter() - begin) / 1000
+        return (time.process_time() - begin) / 1000
 
     assert min(once() for _ in range(5)) < 50e-6

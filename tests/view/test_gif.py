@@ -90,10 +90,17 @@ def test_a_browser_that_does_not_start_is_one_line_and_leaves_nothing(
         started.append(begin(*given, **options))
         return started[-1]
 
+    def pipe() -> tuple[int, int]:
+        made = make()
+        pipes.add(os.readlink(f"/proc/self/fd/{made[0]}"))
+        return made
+
+    pipes, make = set[str](), os.pipe
     monkeypatch.setattr(chromium, "PROGRAM", shutil.which("false"))
     monkeypatch.setattr(subprocess, "Popen", popen)
-    open_before = len(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(os, "pipe", pipe)
     with pytest.raises(WaggleError, match="the browser"):
         chromium.Chromium(tmp_path)
     assert started[0].returncode is not None
-    assert len(os.listdir("/proc/self/fd")) == open_before
+    left = {os.path.realpath(path) for path in Path("/proc/self/fd").iterdir()}
+    assert pipes and pipes.isdisjoint(name.rpartition("/")[2] for name in left)

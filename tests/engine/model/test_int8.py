@@ -2,6 +2,7 @@
 
 import timeit
 from collections.abc import Callable
+from time import process_time
 
 import pytest
 import torch
@@ -63,7 +64,7 @@ def test_products_are_not_left_to_a_slow_routine() -> None:
     product = Int8Linear(weight)
 
     def seconds(work: Callable[[Tensor], Tensor]) -> float:
-        return min(timeit.repeat(lambda: work(x), number=2, repeat=3))
+        return min(timeit.repeat(lambda: work(x), timer=process_time, number=9, repeat=3))
 
     assert seconds(product) < 30 * seconds(Linear(weight))
 

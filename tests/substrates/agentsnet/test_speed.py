@@ -1,6 +1,5 @@
-"""At N = 100 and 2D+1 rounds an episode of each task takes under a second on one core."""
+"""At N = 100 and 2D+1 rounds an episode of each task takes about a second of one idle core."""
 
-import os
 import time
 
 import pytest
@@ -12,19 +11,17 @@ from waggle.substrates.agentsnet.graphs import benchmark_graph
 from waggle.substrates.agentsnet.tasks import TASKS
 from waggle.substrates.agentsnet.world import AgentsNetWorld
 
+SECONDS = 10.0
+"""A core that is slow, or shared with another program, takes several times as long."""
+
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_hundred_nodes_under_a_second(task: str) -> None:
-    if os.getloadavg()[0] > 0.75 * (os.cpu_count() or 1):
-        pytest.skip("the machine is busy; a time limit means nothing now")
+def test_a_hundred_nodes_are_a_matter_of_seconds(task: str) -> None:
     graph, law = benchmark_graph("dt", 100, 0), plugins.get_law("heuristic")
     case = Case("agentsnet", task, 100, 10_000)
-    seconds = []
-    for _ in range(2):
-        made = AgentsNetWorld(case, graph, True)
-        start = time.process_time()
-        play(made, law, case)
-        seconds.append(time.process_time() - start)
+    made = AgentsNetWorld(case, graph, True)
+    start = time.process_time()
+    play(made, law, case)
+    assert time.process_time() - start < SECONDS
     assert graph.diameter is not None
     assert made.rounds == 2 * graph.diameter + 2
-    assert min(seconds) < 1.0

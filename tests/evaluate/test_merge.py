@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -11,6 +12,7 @@ from tests.evaluate.conftest import Train
 from tests.evaluate.plans import digests, plan, rename_weights, trained, write_rows
 from waggle.core.errors import RecordError
 from waggle.evaluate import sessions
+from waggle.evaluate.episodes import RECORDS
 from waggle.evaluate.executors import Inline
 from waggle.evaluate.merge import merge
 from waggle.evaluate.rows import FILE, read_rows
@@ -72,6 +74,35 @@ def test_kept_records_come_along(tmp_path: Path) -> None:
     merge(plan(seeds=1), here, there)
     assert len(rows_from_records(plan(), here)) == 1
     assert rows_from_records(plan(), here) == read_rows(here)
+
+
+def test_a_record_that_was_copied_in_part_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    run_plan(plan(seeds=1), there, Inline(), keep=True)
+
+    def interrupted(source: Path, target: Path) -> None:
+        target.write_bytes(source.read_bytes()[:50])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shutil, "copyfile", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        merge(plan(seeds=1), here, there)
+    assert not list((here / RECORDS).glob("*.gz"))
+
+
+@pytest.mark.parametrize("claimed", [{"shock": False}, {"options": {"regime": "ports"}}])
+def test_a_row_of_another_case_than_its_cell_is_refused(
+    tmp_path: Path, claimed: dict[str, object]
+) -> None:
+    """Tables would count it in a column in which it was not played."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    run_plan(plan(seeds=1), there, Inline())
+    write_rows(there, [msgspec.structs.replace(row, **claimed) for row in read_rows(there)])
+    with pytest.raises(RecordError, match=f"its cell has {next(iter(claimed))}"):
+        merge(plan(seeds=1), here, there)
+    assert not here.exists()
 
 
 def test_a_cell_is_known_under_another_name_of_its_method(tmp_path: Path) -> None:

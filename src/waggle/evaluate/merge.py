@@ -15,6 +15,7 @@ is played again. If one row does not match its cell, all are refused.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -35,6 +36,8 @@ DRAWN = 8
 """Number of rows of rules without a record to play again, besides the best of every task."""
 SHARES = ("silo", "agentsnet")
 """Substrates whose score is a share."""
+_OF_CASE = ("substrate", "task", "n", "seed", "shock", "options")
+"""What a row repeats of its cell's case; tables read it from the row."""
 
 
 class MergeReport(NamedTuple):
@@ -96,10 +99,12 @@ def merge(plan: Sequence[Cell], folder: Path, other: Path, *, again: bool = Fals
         )
     _require_honest(taken, other)
     rows = RowFile(folder)
-    for match in taken:
-        _take_record(match, folder / RECORDS)
-        rows.append(match.row)
-    rows.close()
+    try:
+        for match in taken:
+            _take_record(match, folder / RECORDS)
+            rows.append(match.row)
+    finally:
+        rows.close()
     sources = {match.source for match in matches}
     sessions.carry(other, folder, _methods(theirs) - _methods(sources))
     unmatched = here.keys() - {match.cell.key for match in matches}
@@ -159,10 +164,10 @@ def _require_honest(taken: Iterable[_Match], other: Path) -> None:
     unrecorded: list[_Match] = []
     for match in taken:
         row, case = match.row, match.cell.case
-        if (row.substrate, row.task, row.n, row.seed) != (
-            case.substrate, case.task, case.n, case.seed,
-        ):  # fmt: skip
-            raise _forged(other, row, f"its cell is {case.task} N={case.n} seed {case.seed}")
+        for name in _OF_CASE:
+            asked = getattr(case, name)
+            if getattr(row, name) != asked:
+                raise _forged(other, row, f"its cell has {name} {asked}")
         headline = row.scores.get("score", 0.0)
         if case.substrate in SHARES and not 0.0 <= headline <= 1.0:
             raise _forged(other, row, f"its score {headline:g} is no share")
@@ -223,10 +228,12 @@ def _name(row: Row) -> str:
 
 
 def _take_record(match: _Match, folder: Path) -> None:
-    """Copy the record of a row into a folder; remove the record of a replaced episode."""
+    """Copy the record of a row atomically; remove the record of a replaced episode."""
     path = record_path(folder, match.cell)
     if match.here is not None:
         path.unlink(missing_ok=True)
     if match.record.is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(match.record, path)
+        partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+        shutil.copyfile(match.record, partial)
+        os.replace(partial, path)

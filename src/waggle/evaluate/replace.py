@@ -60,14 +60,16 @@ def _take_staged(staged: Path, folder: Path, finished: Mapping[Key, Row]) -> Non
     this one did not play: the caller keeps all rows staged if its own failures could replace any.
     """
     rows = RowFile(folder)
-    for row in read_rows(staged):
-        old = finished.get(row.key)
-        if old is not None and row.error:
-            continue
-        if old is not None and not alike(old, row):  # the old record is of another episode
-            (folder / RECORDS / f"{row.method}_{row.cell}{SUFFIX}").unlink(missing_ok=True)
-        rows.append(row)
-    rows.close()
+    try:
+        for row in read_rows(staged):
+            old = finished.get(row.key)
+            if old is not None and row.error:
+                continue
+            if old is not None and not alike(old, row):  # the old record is of another episode
+                (folder / RECORDS / f"{row.method}_{row.cell}{SUFFIX}").unlink(missing_ok=True)
+            rows.append(row)
+    finally:
+        rows.close()
     sessions.carry(staged, folder)
     for record in (staged / RECORDS).glob("*"):
         (folder / RECORDS).mkdir(exist_ok=True)

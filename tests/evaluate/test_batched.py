@@ -7,8 +7,11 @@ of installed packages only, and each keeps to its part of the memory; the GPUs a
 from __future__ import annotations
 
 import os
+import queue
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -21,7 +24,7 @@ from waggle.engine import memory as gpu_memory
 from waggle.evaluate import batched, sessions
 from waggle.evaluate.batched import share_out
 from waggle.evaluate.executors import Inline
-from waggle.evaluate.rows import read_rows
+from waggle.evaluate.rows import failed_row, read_rows
 from waggle.evaluate.runner import run_plan
 from waggle.evaluate.selection import cost
 from waggle.laws.heuristic import Heuristic
@@ -84,6 +87,23 @@ def test_cells_of_a_dead_process_are_failures_and_are_played_next_time(tmp_path:
     ]
     assert run_plan(deadly, tmp_path, Inline(), processes=2) == (0, 0, 4)
     assert all("process" in row.error for row in read_rows(tmp_path))
+
+
+def test_what_a_process_reports_just_before_it_ends_is_not_lost() -> None:
+    """It reports and ends between its parent's wait for a report and its look at the process."""
+    row = failed_row(plan()[0], "played")
+    living, waiting = [True], [row, None]
+
+    def receive(timeout: float) -> Any:
+        if living[0]:
+            living[0] = False
+            raise queue.Empty
+        if not waiting:
+            raise queue.Empty
+        return waiting.pop(0)
+
+    process = SimpleNamespace(is_alive=lambda: living[0])
+    assert list(batched._reports(receive, [process])) == [row]
 
 
 def test_a_bug_in_one_batch_loses_no_episode(tmp_path: Path) -> None:

@@ -230,10 +230,12 @@ def _reports(receive: Callable[..., Any], started: Sequence[Any]) -> Iterator[Ro
     """Yield the reports of the processes until each has ended or died."""
     done = 0
     while done < len(started):
+        # Asked before waiting: what a process reports just before it ends is still received.
+        ended = not any(process.is_alive() for process in started)
         try:
             found = receive(timeout=POLL_SECONDS)
         except queue.Empty:
-            if not any(process.is_alive() for process in started):
+            if ended:
                 return
             continue
         if isinstance(found, Row | Unavailable):

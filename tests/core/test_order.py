@@ -17,7 +17,9 @@ from waggle.core.canon import check_view, encode_view
 from waggle.core.errors import ContractError
 from waggle.core.naming import Renaming, claims_of, handles_of
 from waggle.core.order import canonical, shuffle
-from waggle.core.schema import Decision, View
+from waggle.core.schema import ClaimRow, Decision, Private, Proposal, View
+
+EMPTY = View(VIEW.contract, Private({}), Proposal("GO"), (), None, 4)
 
 
 def _text(view: View) -> bytes:
@@ -27,6 +29,17 @@ def _text(view: View) -> bytes:
 @given(views(), ENTROPY)
 def test_canonical_is_constant_on_orbits(view: View, entropy: int) -> None:
     assert _text(orbit.sample(view, entropy).view(view)) == _text(view)
+
+
+def test_a_claim_that_the_proposed_action_names_is_like_no_other() -> None:
+    rows = (ClaimRow("z1", {"kind": "prey"}), ClaimRow("z2", {"kind": "prey"}))
+    private = msgspec.structs.replace(EMPTY.private, claims=rows)
+    one, other = (
+        msgspec.structs.replace(EMPTY, private=private, proposal=Proposal(f"TRACK:{claim}"))
+        for claim in ("z1", "z2")
+    )
+    assert _text(one) == _text(other)
+    assert orbit.stabiliser_trivial(one)
 
 
 @given(fresh_views(traces=12))

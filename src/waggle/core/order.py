@@ -222,10 +222,12 @@ def _claim_keys(view: View, claims: Sequence[str]) -> dict[str, Any]:
         evidence[row.claim] = (*evidence.get(row.claim, ()), _evidence_key(row))
     held = None if view.commitment is None else view.commitment.claim
     proposed = view.proposal.claim
+    _, target = action_argument(view.proposal.action)
     return {
         z: (
             z != held,
             z != proposed,
+            z != target,
             z not in p.ready,
             evidence.get(z, ()),
             z not in facts,

@@ -1,6 +1,7 @@
 """The adapter: conformance, nothing known that was not told, answers mapped and never chosen."""
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -415,3 +416,25 @@ def test_whoever_is_told_the_smallest_priority_stands_better_for_it() -> None:
     before = made.standing(contact)
     made.receive(_own_write(made, first, contact), Report(0, None))
     assert before is not None and made.standing(contact) == before + 1
+
+
+@pytest.mark.parametrize(
+    ("task", "leaves", "fits"),
+    [("coloring", 62, True), ("coloring", 63, False), ("matching", 64, True),
+     ("matching", 65, False)],
+)  # fmt: skip
+def test_a_hub_has_as_many_contacts_as_a_view_lists(
+    tmp_path: Path, task: str, leaves: int, fits: bool
+) -> None:
+    star = {
+        "names": [f"N{i}" for i in range(leaves + 1)],
+        "edges": [[0, i + 1] for i in range(leaves)],
+    }
+    (tmp_path / f"ws_{leaves + 1}_0.json").write_bytes(msgspec.json.encode(star))
+    case = Case("agentsnet", task, leaves + 1, 10_000, options={"graphs": tmp_path})
+    if fits:
+        world = AgentsNet().open(case)
+        assert play(world, PrivateOnly(), case).rounds == world.rounds
+        return
+    with pytest.raises(ConfigError, match=f"{leaves} contacts.*choose another"):
+        AgentsNet().open(case)

@@ -15,6 +15,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from waggle.core.bounds import MAX_ROWS
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case
 from waggle.core.world import read_options
@@ -66,5 +67,12 @@ class AgentsNet:
         if graph.n != case.n or graph.diameter is None:
             raise GraphError(
                 f"graph {graph.id!r} is no connected graph of {case.n} nodes; choose another"
+            )
+        # A view lists every contact, and the contract of a coloring one group more, and WAIT.
+        most = MAX_ROWS - 2 * (case.task == "coloring")
+        if graph.max_degree > most:
+            raise GraphError(
+                f"graph {graph.id!r} has a node with {graph.max_degree} contacts, but agents of "
+                f"{case.task} can have up to {most}; choose another"
             )
         return AgentsNetWorld(case, graph, options.priority, keys, options.goal)

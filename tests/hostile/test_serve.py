@@ -40,6 +40,7 @@ class Server:
         )
         self._server = uvicorn.Server(config)
         self._socket = socket.socket()
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         self._socket.bind(("127.0.0.1", 0))
         self.port = self._socket.getsockname()[1]
         self._thread = threading.Thread(
@@ -134,6 +135,18 @@ def test_a_body_that_does_not_come_is_answered_408(
         assert ended(client).startswith(b"HTTP/1.1 408")
     assert server.meters.dropped["body"] == 1
     tally.note("Serve: a body that drips", "408, closed")
+
+
+def test_answers_that_nobody_reads_end_the_connection(
+    server: Server, monkeypatch: pytest.MonkeyPatch, tally: Tally
+) -> None:
+    monkeypatch.setattr(limits, "READ_SECONDS", 0.3)
+    with closing(server.connect()) as client:
+        client.sendall(HEALTH.replace(b"health", b"metrics") * 2000)
+        until(lambda: server.meters.dropped["unread"] == 1)
+        until(lambda: not server.meters.gauges["connections"][1]())
+    assert server.get("/health")[0] == 200
+    tally.note("Serve: answers that nobody reads", "closed")
 
 
 def test_a_client_that_goes_away_leaves_no_trace(

@@ -2,9 +2,10 @@
 
 `Guard` wraps the application. It checks the Host header, so that a web page in a browser cannot
 reach a server on the same machine under another name, and the token if one is set. `limited` is the
-connection protocol: headers have a timeout, idle connections are closed, and the number of
-connections is bounded.
-Invariant: a client that sends slowly or disconnects costs one bounded buffer and no log line.
+connection protocol: headers have a timeout, idle connections and those whose client does not read
+are closed, and the number of connections is bounded.
+Invariant: a client that sends or reads slowly, or disconnects, costs one bounded buffer, for a
+bounded time, and no log line.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ HEADER_SECONDS = 5.0
 """Timeout from the connection, or the last answer, to the end of the headers."""
 BODY_SECONDS = 10.0
 """Timeout from the headers to the end of the body."""
+READ_SECONDS = 10.0
+"""Timeout for a client to read what fills the buffer of its answers."""
 MAX_HEADERS = 16 * 1024
 """Largest size of all headers together, in bytes."""
 TOKEN = "WAGGLE_TOKEN"
@@ -155,9 +158,10 @@ def limited(meters: Meters, most: int) -> type[asyncio.Protocol]:
     """Return a connection protocol class that allows at most `most` open connections."""
 
     class Limited(H11Protocol):
-        """A connection with a timeout for its headers and for being idle."""
+        """A connection with timeouts for its headers, for being idle and for a full buffer."""
 
         _clock: asyncio.TimerHandle | None = None
+        _full: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -179,9 +183,20 @@ def limited(meters: Meters, most: int) -> type[asyncio.Protocol]:
             if self.cycle.response_complete and not self.transport.is_closing():
                 self._wait()
 
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._full = self.loop.call_later(READ_SECONDS, self._unread)
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            if self._full is not None:
+                self._full.cancel()
+                self._full = None
+
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop()
             super().connection_lost(exc)
+            self.resume_writing()  # whoever waits for the buffer
 
         def _wait(self) -> None:
             self._stop()
@@ -194,6 +209,10 @@ def limited(meters: Meters, most: int) -> type[asyncio.Protocol]:
 
         def _late(self) -> None:
             meters.dropped["headers"] += 1
+            self.transport.abort()
+
+        def _unread(self) -> None:
+            meters.dropped["unread"] += 1
             self.transport.abort()
 
     return Limited

@@ -26,6 +26,7 @@ import uvicorn
 from tests.laws_llm.serving import serving
 from tests.waiting import LONGEST, until
 from waggle import plugins
+from waggle.compat import replicas as replicas_module
 from waggle.compat.batcher import Batcher, NoReplica
 from waggle.compat.openai_server import app
 from waggle.compat.replicas import Replica, ReplicaDied, Where, opened
@@ -220,6 +221,47 @@ def test_a_replica_that_cannot_be_started_again_refuses_at_once(
     body = {"model": "m", "messages": prompt.messages(asked.view)}
     assert got(f"{url}/v1/chat/completions", body)[0] == 503
     assert got(f"{url}/health")[0] == 503
+
+
+def test_a_replica_that_cannot_be_started_now_is_started_by_a_later_check() -> None:
+    class Dead(Home):
+        def check(self) -> None:
+            raise ReplicaDied
+
+    homes: list[Home | None] = [Dead([]), None, None, Home([])]
+
+    def start() -> Home:
+        home = homes.pop(0)
+        if home is None:
+            raise MemoryError
+        return home
+
+    replica = Replica("heuristic", start)
+    for ready in (False, False, True, True):
+        replica.check()
+        assert replica.ready is ready
+    assert replica.starts == 2
+
+
+def test_replicas_beside_one_that_cannot_be_started_are_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended: list[int] = []
+
+    class Counted(Home):
+        def __init__(self, make: Any, index: int, count: int) -> None:
+            super().__init__([])
+            self._index = index
+            if index == 1:
+                raise ConfigError("no memory")
+
+        def close(self) -> None:
+            ended.append(self._index)
+
+    monkeypatch.setitem(replicas_module._HOMES, "here", Counted)
+    with pytest.raises(ConfigError, match="no memory"), opened("heuristic", lambda: None, 3):  # type: ignore[arg-type, return-value]
+        pass
+    assert sorted(ended) == [0, 2]
 
 
 def test_a_closed_replica_is_not_started_again() -> None:

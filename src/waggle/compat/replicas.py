@@ -205,11 +205,11 @@ class Replica:
 
     def check(self) -> None:
         """Restart the replica if it has died."""
-        with suppress(ReplicaDied):
-            self._asked(lambda home: home.check())
-            return
-        with suppress(NoReplica):
-            self._living()
+        with suppress(NoReplica):  # the next check tries again
+            try:
+                self._asked(lambda home: home.check())
+            except ReplicaDied:
+                self._living()
 
     def close(self) -> None:
         """End the replica's process for good."""
@@ -258,12 +258,13 @@ def opened(name: str, make: Make, count: int, where: Where = "here") -> Iterator
     if where == "ray":
         connect()  # once, in the calling thread
     starts = [partial(_HOMES[where], make, index, count) for index in range(count)]
-    with ExitStack() as stack, ThreadPoolExecutor(count) as pool:
-        coming = [pool.submit(Replica, name, start) for start in starts]
-        replicas = []
+    with ExitStack() as stack:
+        with ThreadPoolExecutor(count) as pool:
+            coming = [pool.submit(Replica, name, start) for start in starts]
         for future in coming:
-            replicas.append(future.result())
-            stack.callback(replicas[-1].close)
+            if future.exception() is None:  # if another one failed, this one is closed as well
+                stack.callback(future.result().close)
+        replicas = [future.result() for future in coming]
         ended = threading.Event()
         watcher = threading.Thread(target=_watch, args=(replicas, ended), daemon=True)
         watcher.start()

@@ -139,6 +139,8 @@ def test_long_answers_are_shown_as_digests() -> None:
     digest = show_answer(list(range(100)))
     assert digest.startswith("#") and len(digest) <= MAX_TEXT
     assert digest != show_answer(list(range(1, 101)))
+    accents = ["é" * (MAX_TEXT - 4)]
+    assert len(show_answer(accents)) == MAX_TEXT  # characters, whatever their bytes
 
 
 def test_the_choice_of_port_matters() -> None:

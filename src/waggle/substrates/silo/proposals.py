@@ -35,10 +35,11 @@ def show_answer(answer: Any) -> str:
     """Show an answer as compact JSON (strings bare) up to 32 characters, else as a digest."""
     if isinstance(answer, str) and len(answer) <= MAX_TEXT:
         return answer
-    text = msgspec.json.encode(answer)
+    data = msgspec.json.encode(answer)
+    text = data.decode()
     if len(text) <= MAX_TEXT:
-        return text.decode()
-    return "#" + blake2b(text, digest_size=8).hexdigest()
+        return text
+    return "#" + blake2b(data, digest_size=8).hexdigest()
 
 
 def _bits(known: int) -> list[int]:

@@ -87,6 +87,13 @@ def test_what_is_no_python_file_is_refused(tmp_path: Path, name: str) -> None:
         plugins.load_file(tmp_path / name)
 
 
+def test_a_path_that_no_list_of_files_can_hold_is_refused(tmp_path: Path) -> None:
+    (tmp_path / f"my{os.pathsep}laws").mkdir()
+    with pytest.raises(plugins.PluginError, match="separates plug-ins; rename it"):
+        plugins.load_file(write(tmp_path / f"my{os.pathsep}laws", LAW))
+    assert "bee" not in plugins.names("law")
+
+
 @pytest.mark.parametrize("name", ["json.py", "wave.py", "sys.py"])
 def test_a_file_takes_no_name_of_another_module(tmp_path: Path, name: str) -> None:
     with pytest.raises(plugins.PluginError, match=r"is another module already.*another name"):

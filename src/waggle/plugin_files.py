@@ -67,6 +67,8 @@ def load_file(path: str | Path) -> None:
     if spec is None or spec.loader is None or not file.is_file():
         why = "" if file.is_file() else "there is no such file; "
         raise PluginError(f"{str(path)!r} is no plug-in; {why}name a Python file that ends in .py")
+    if os.pathsep in str(file):  # other processes get all files in one variable
+        raise PluginError(f"{file} holds {os.pathsep!r}, which separates plug-ins; rename it")
     refuse_taken(spec.name, file)
     if str(file.parent) not in sys.path:
         sys.path.append(str(file.parent))  # a plug-in may import the files beside it

@@ -10,12 +10,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
 from waggle.core.errors import ConfigError
 
 _LOCK = ".lock"
+_TRIES = 10
 _UNFINISHED = re.compile(r".*(?:\.partial-([0-9]{1,9})|\.([0-9]{1,9})\.partial)")
 
 
@@ -25,8 +27,20 @@ def locked(folder: Path, writer: str) -> IO[bytes]:
     Raises:
         ConfigError: if another process has the lock; `writer` describes it in the message.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = (folder / _LOCK).open("ab")
+    path = folder / _LOCK
+    for _ in range(_TRIES):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = _locked(path, f"{writer} is writing to {folder}")
+        # Who had the lock before may have removed the folder since the file was opened.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(lock.fileno()), path.stat()):
+                return lock
+        lock.close()
+    raise ConfigError(f"{folder} is removed again and again; choose another --out")
+
+
+def _locked(path: Path, taken: str) -> IO[bytes]:
+    lock = path.open("ab")
     try:
         import fcntl
     except ImportError:  # a system without such locks
@@ -35,9 +49,7 @@ def locked(folder: Path, writer: str) -> IO[bytes]:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         lock.close()
-        raise ConfigError(
-            f"{writer} is writing to {folder}; wait for it, or choose another --out"
-        ) from None
+        raise ConfigError(f"{taken}; wait for it, or choose another --out") from None
     except OSError:  # a file system without such locks
         pass
     return lock

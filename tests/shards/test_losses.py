@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import IO
 
 import pytest
 
 from benchmarks.shards.same import BEACON, SILO, canonical, settings, whole
 from tests.shards.episodes import coordinator
-from waggle import plugins
+from waggle import plugins, shared_folders
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case, Law
 from waggle.core.record import RoundRecord
@@ -18,6 +20,7 @@ from waggle.runtime.recorder import Memory
 from waggle.shards.coordinator import LostShard
 from waggle.shards.division import Division, ShardDecisions, ShardRound
 from waggle.shards.inline import InlineShards
+from waggle.shared_folders import locked
 
 LAW = plugins.get_law("heuristic")
 
@@ -89,6 +92,40 @@ def test_a_second_loss_in_a_row_is_one_line_and_the_same_command_goes_on(tmp_pat
     resumed.play([memory])
     assert rounds == list(range(3, 16)), "it goes on from the kept round"
     assert canonical(memory.record()) == canonical(whole(BEACON, LAW, setting))
+
+
+def test_files_are_removed_under_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = coordinator(BEACON, LAW, settings(BEACON, LAW), tmp_path / "s")
+    done.play()
+    refused: list[str] = []
+
+    def remove(folder: Path, **_: object) -> None:
+        with pytest.raises(ConfigError, match="this run is writing") as caught:
+            locked(folder, "this run").close()
+        refused.append(str(caught.value))
+
+    monkeypatch.setattr("shutil.rmtree", remove)
+    done.clear()
+    assert len(refused) == 1, "nobody else begins here meanwhile"
+
+
+def test_a_lock_of_a_folder_that_was_removed_is_taken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, take = tmp_path / "s", shared_folders._locked
+    removed: list[Path] = []
+
+    def late(path: Path, taken: str) -> IO[bytes]:
+        lock = take(path, taken)
+        if not removed:
+            removed.append(path)
+            shutil.rmtree(folder)
+        return lock
+
+    monkeypatch.setattr(shared_folders, "_locked", late)
+    with locked(folder, "one run"), pytest.raises(ConfigError, match="another run is writing"):
+        locked(folder, "another run")
+    assert removed and (folder / ".lock").exists()
 
 
 def test_a_second_run_of_the_same_episode_is_refused_and_harms_nothing(tmp_path: Path) -> None:

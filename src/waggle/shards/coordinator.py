@@ -178,8 +178,8 @@ class Coordinator:
 
     def clear(self) -> None:
         """Remove the files of the shards, once the record is safe."""
-        with suppress(ConfigError):  # another run of the same command uses the folder
-            locked(self._division.folder, _WRITER).close()
+        # Not while another run of the same command uses the folder, or begins to.
+        with suppress(ConfigError), locked(self._division.folder, _WRITER):
             shutil.rmtree(self._division.folder, ignore_errors=True)
 
     def _play(self) -> None:

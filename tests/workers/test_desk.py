@@ -124,6 +124,14 @@ def test_answers_are_kept_by_content_and_cost_the_same_from_the_cache(tmp_path: 
     assert len(calls) == 3, "another worker has answers of its own"
 
 
+def test_equal_questions_of_a_round_are_paid_for_once(tmp_path: Path) -> None:
+    priced = Answer(7, Usage(1, 100, 20, cost=5))
+    path = str(tmp_path / "answers.sqlite")
+    for costs in ([5, 0, 5], [0, 0, 0]):
+        answers = desk(lambda asked: priced, path).answer([work(1), work(1), work(2)])
+        assert [answer.usage for answer in answers] == [Usage(1, 100, 20, cost=c) for c in costs]
+
+
 def test_a_kept_answer_that_cannot_be_read_is_asked_for_again(tmp_path: Path) -> None:
     path = str(tmp_path / "answers.sqlite")
     assert desk(plus_one, path).answer([work()])[0].value == 2

@@ -69,10 +69,14 @@ class WorkerDesk:
         }
         for name, answer in fresh.items():
             self._keep(keys[todo[name]], answer)
-        return [
-            fresh[keys[place] or str(place)] if answer is None else answer
-            for place, answer in enumerate(found)
-        ]
+        answers = []
+        for place, answer in enumerate(found):
+            if answer is None:
+                name = keys[place] or str(place)
+                answer = fresh[name]
+                fresh[name] = _paid(answer)  # an equal question of another node costs no money
+            answers.append(answer)
+        return answers
 
     def _ask(self, works: Sequence[Work]) -> list[Any]:
         """Return the worker's result for each question, or the exception that it raised."""
@@ -170,3 +174,9 @@ class WorkerDesk:
             text = msgspec.json.encode(answer.value).decode()
             usage = answer.usage
             self._cache.keep(key, Reply(text, usage.input_tokens, usage.output_tokens))
+
+
+def _paid(answer: Answer) -> Answer:
+    """Return an answer whose money was paid already."""
+    usage = msgspec.structs.replace(answer.usage, cost=0)
+    return msgspec.structs.replace(answer, usage=usage)

@@ -234,7 +234,7 @@ def test_only_whole_seeds_count_and_the_rest_is_said() -> None:
     kept = counted([*cut, msgspec.structs.replace(rows[0], cell="f" * 16)], recipe)
     counts = [(r.method, r.seed) for r in kept.rows]
     assert counts.count(("learned", 20_000)) == 3 and ("learned", 20_001) not in counts
-    assert "Ours: 3 of 6 planned episodes, 1 seeds, 2 of unfinished seeds left out" in kept.notes
+    assert "Ours: 3 of 6 planned episodes, 1 seed, 2 of unfinished seeds left out" in kept.notes
     assert "not played yet: quiet" in kept.notes
     assert "1 rows of other plans left out" in kept.notes
 

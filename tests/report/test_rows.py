@@ -57,7 +57,7 @@ def test_fewer_seeds_take_a_dagger_and_no_mark() -> None:
     table = catalog.table("horizon")(without(rows, "learned", 20_001), recipe)
     assert of(table) == ["Expert", "quiet", "Ours †"]
     assert not any(line == 2 for line, _, _ in tables.marks(table))
-    assert "Ours 6 of 12 episodes (1 seeds)" in " ".join(table.notes)
+    assert "Ours 6 of 12 episodes (1 seed)" in " ".join(table.notes)
     assert not any("†" in note for note in whole.notes)
     assert r"Ours $\dagger$" in tables.latex(table)
 
@@ -161,7 +161,7 @@ def test_an_unequal_run_says_so_on_its_page(tmp_path: Path) -> None:
     rows = without(sheets.played(recipe, sheets.by_method(teacher=1, quiet=0, learned=1)),
                    "learned", 20_001)  # fmt: skip
     written = page.write(recipe, tmp_path, rows)
-    assert "Ours: 6 of 12 planned episodes, 1 seeds" in written.markdown.read_text()
+    assert "Ours: 6 of 12 planned episodes, 1 seed" in written.markdown.read_text()
     assert "Ours †" in written.html.read_text()
     assert provenance([], recipe) == ("no finished episodes yet",)
 

@@ -45,12 +45,14 @@ CONTRASTS = (("expert", RELAY), ("expert", "fixedswarm"))
 """Pairs of laws whose paired differences are always shown."""
 QUESTION = "Does the law make a difference?"
 _NOTES = (
-    "mean score, tasks weighing the same; differences are paired over matched cases, with the 95 % "
-    "interval of the bootstrap over seeds within tasks",
+    "mean score, tasks weighing the same; differences are paired, with 95 % intervals of the "
+    "bootstrap over matched cases within tasks",
     f"{NO_DIFFERENCE}: the interval of the best law minus the better of {RELAY} and {PRIVATE} does "
     "not exclude zero; the best law is the one with the highest mean that has played all cases, "
     "floors left out",
 )
+
+_DRAWS = "on AgentsNet, every draw of priorities on a graph is a case"
 
 
 class Column(NamedTuple):
@@ -80,8 +82,9 @@ def floors_swarmbench(rows: Rows, recipe: Recipe) -> Table:
 
 def floors_agentsnet(rows: Rows, recipe: Recipe) -> Table:
     """Tabulate AgentsNet with priorities by task and population, solved fraction in per cent."""
-    columns = _agentsnet(rows)
-    return _table("AgentsNet: floors and laws, solved (%)", columns, recipe, 1, 100.0)
+    table = _table("AgentsNet: floors and laws, solved (%)", _agentsnet(rows), recipe, 1, 100.0)
+    meaning, *others = table.notes
+    return table._replace(notes=(meaning, _DRAWS, *others))
 
 
 def settings_of(rows: Rows) -> list[tuple[str, list[Row]]]:

@@ -56,8 +56,8 @@ def ratios(rows: Rows, recipe: Recipe) -> Table:
         units = max((each.units for each in found if each is not None), default=0)
         body.append((text, task, *(bracketed(each, ".3f") for each in found), str(units)))
     notes = (
-        "ratios of means with the 95 % interval of the paired bootstrap over seeds; below one of "
-        "messages and input is cheaper; a ratio to zero is not defined",
+        "ratios of means with the 95 % interval of the paired bootstrap over seeds; for messages "
+        "and input, less than one is cheaper; a ratio to zero is not defined",
         *provenance(rows, recipe),
     )
     return Table(

@@ -77,10 +77,14 @@ def _unfinished(
             seeds = len({key[-1] for key in done})
             left = f", {rest} of unfinished seeds left out" if rest else ""
             notes.append(
-                f"{label(recipe, name)}: {used:,} of {total:,} planned episodes, {seeds} "
-                f"seeds{left}"
+                f"{label(recipe, name)}: {used:,} of {total:,} planned episodes, "
+                f"{_seeds(seeds)}{left}"
             )
     return notes + (["not played yet: " + "; ".join(missing)] if missing else [])
+
+
+def _seeds(count: int) -> str:
+    return "1 seed" if count == 1 else f"{count} seeds"
 
 
 def failed_calls(kept: CountedRows, recipe: Recipe) -> list[str]:
@@ -197,7 +201,7 @@ def _on_fewer_units(rows: Rows, recipe: Recipe) -> tuple[str, ...]:
     found = short(rows)
     parts = [
         f"{label(recipe, name)} {found[name].units:,} of {found[name].of:,} episodes "
-        f"({found[name].seeds} seeds)"
+        f"({_seeds(found[name].seeds)})"
         for name in recipe.methods
         if name in found
     ]

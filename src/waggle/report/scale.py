@@ -223,7 +223,7 @@ def extension(rows: Rows, recipe: Recipe) -> Table:
         cells, better=["higher", "higher", "higher", "fewest", "higher", "higher"],
         spans=[Span("Silo", 4), Span("SwarmBench P/F normalized", 2)],
         notes=["retention: mean S at the larger over the smaller population, on tasks and seeds "
-               "that both have; who is at chance keeps it", anchors.describe()],
+               "that both have; a method at chance loses nothing", anchors.describe()],
     )  # fmt: skip
 
 

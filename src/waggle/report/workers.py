@@ -82,7 +82,8 @@ def reuse(rows: Rows, recipe: Recipe) -> Table:
         tuple(body),
         (
             _COUNTED,
-            "reuse asks first, and when what was delivered or the node's own evidence has changed",
+            "under reuse a worker is asked at first, and again when what was delivered or the "
+            "node's own evidence has changed",
             "differences are paired over seeds, with bootstrap 95 % intervals",
             *_who(used, recipe),
             *provenance(used, recipe),

@@ -58,6 +58,14 @@ def test_words_say_what_was_compared_and_what_came_out() -> None:
     assert "The floor is the better of" in found.words and "ceiling" not in found.words
 
 
+def test_three_worlds_are_listed_as_a_sentence_lists_them() -> None:
+    graphs = {**BLOCKS[1], "tasks": ["agentsnet/matching"]}
+    assert (
+        "on AgentsNet (1 task), Silo (2 tasks) and SwarmBench (1 task), N = 8, 16"
+        in told(made(*BLOCKS, graphs)).compared
+    )
+
+
 def test_one_seed_judges_nothing_and_no_rows_say_nothing() -> None:
     recipe = made({**BLOCKS[0], "seeds": {"start": 20_000, "count": 1}})
     found = told(recipe)
@@ -117,6 +125,7 @@ def test_late_counterevidence_is_judged_by_recovery() -> None:
     assert [each.name for each in found.settings] == [
         "recovery, Silo III-26 (%)", "recovery, Pursuit (%)",
     ]  # fmt: skip
+    assert "a setting here is one task at every N" in found.words
     assert found.settings[0].means["whole"] == 100 and found.settings[0].means["other"] == 0
 
 

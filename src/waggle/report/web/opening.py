@@ -42,8 +42,10 @@ WORDS = (
 CEILING = " The ceiling is what perfect exchange of messages would reach."
 _LATE = "recovery, "
 RECOVERY = (
-    " Recovery: the data of some agents change late, at least half of the agents that hold the "
-    "refuted claim reopen it, a replacement is formed, and the new claim ends ahead of the old."
+    " With late counterevidence, a setting here is one task at every N, and in the tables below "
+    "one case of it. Recovery: the data of some agents change late, at least half of the agents "
+    "that hold the refuted claim reopen it, a replacement is formed, and the new claim ends ahead "
+    "of the old."
 )
 _NAMED = 4
 """Methods or settings that a sentence lists by name; it counts the rest."""
@@ -242,12 +244,14 @@ def _compared(rows: Rows, recipe: Recipe) -> str:
         tasks = {row.task for row in own}
         name = SUBSTRATES.get(substrate, floors.spoken(substrate))
         played.append(name if tasks == {substrate} else f"{name} ({_counted(len(tasks), 'task')})")
+    *first, last = played
+    where = f"{', '.join(first)} and {last}" if first else last
     sizes = ", ".join(str(n) for n in sizes_of(rows))
     late = sum(row.shock for row in rows)
     part = "all" if late == len(rows) else f"{late:,} of them"
     injected = f", {part} with late counterevidence" if late else ""
     return (
-        f"{_counted(len(names), 'method')} ({_listed(names)}) on {' and '.join(played)}, N = "
+        f"{_counted(len(names), 'method')} ({_listed(names)}) on {where}, N = "
         f"{sizes}, seeds {seeds_of(rows)}: {_counted(len(rows), 'episode')}{injected}."
     )
 

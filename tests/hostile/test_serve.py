@@ -142,7 +142,8 @@ def test_answers_that_nobody_reads_end_the_connection(
 ) -> None:
     monkeypatch.setattr(limits, "READ_SECONDS", 0.3)
     with closing(server.connect()) as client:
-        client.sendall(HEALTH.replace(b"health", b"metrics") * 2000)
+        with suppress(ConnectionError):  # cut off while it sends, where buffers are small
+            client.sendall(HEALTH.replace(b"health", b"metrics") * 2000)
         until(lambda: server.meters.dropped["unread"] == 1)
         until(lambda: not server.meters.gauges["connections"][1]())
     assert server.get("/health")[0] == 200

@@ -8,7 +8,8 @@ import torch
 
 from tests.backbones import save_backbone
 from waggle.learn.config import Settings
-from waggle.learn.start import Start, open_model, open_student, plain_weights
+from waggle.learn.rollout import Player
+from waggle.learn.start import Start, find_start, open_model, open_student, plain_weights
 from waggle.models import adapters
 from waggle.models.nano import nano_tokenizer
 from waggle.scd.config import Adaptation
@@ -45,3 +46,18 @@ def test_an_adapter_goes_on_from_its_factors(tmp_path: Path, shards: int) -> Non
     played = dict(open_model(start, "cpu", "float32")[0].named_parameters())
     assert found.keys() == set(NAMES)
     assert all(torch.allclose(found[name], played[name], atol=1e-6) for name in NAMES)
+
+
+@pytest.mark.parametrize("dtype", ["auto", "bfloat16", "float32"])
+def test_playing_and_training_compute_in_one_precision(tmp_path: Path, dtype: str) -> None:
+    """Whatever the processor computes in natively."""
+    backbone = save_backbone(tmp_path, nano_tokenizer())
+    settings = Settings.model_validate(
+        {
+            "tasks": ["beacon"], "start": "scratch", "backbone": str(backbone),
+            "machine": {"device": "cpu", "dtype": dtype},
+        }
+    )  # fmt: skip
+    start = find_start(settings)
+    played = next(Player(start, settings)._model.parameters())
+    assert played.dtype == open_student(start, settings, 0).dtype

@@ -46,7 +46,7 @@ class Machine(_Settings):
     processes: Count = 1
     """Processes that play episodes; with 1, the learning process plays them itself."""
     dtype: Literal["auto", "bfloat16", "float32"] = "auto"
-    """Training precision. Default: bfloat16 on a GPU."""
+    """Precision of training and of playing. Default: bfloat16 on a GPU, else float32."""
     tokens_per_pass: Count = 32_768
     """Tokens per training pass; lower it if memory runs out."""
     compile: bool = False

@@ -30,7 +30,7 @@ from waggle.learn.decisions import Choice, Decisions, SampledDecision, pack
 from waggle.learn.decisions import stack as stack_decisions
 from waggle.learn.luck import WIDTH, Job, SampledEpisode, Sampler
 from waggle.learn.replays import Counterfactual, Replays
-from waggle.learn.start import Start, open_model, put_weights
+from waggle.learn.start import Start, open_model, precision, put_weights
 from waggle.process_pool import Run, mapped
 from waggle.runtime.recorder import Memory
 from waggle.runtime.sync import Engine, play_together
@@ -95,8 +95,7 @@ class Player:
 
     def __init__(self, start: Start, settings: Settings) -> None:
         machine = settings.machine
-        dtype = "float32" if machine.dtype == "float32" else "auto"
-        self._model, tokenizer = open_model(start, machine.device, dtype)
+        self._model, tokenizer = open_model(start, machine.device, precision(machine))
         self._law = LocalLaw.over(self._model, tokenizer, mode=settings.mode)
         self._law.name, self._law.order = start.name, start.order
         if machine.processes > 1:

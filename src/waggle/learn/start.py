@@ -20,7 +20,7 @@ from waggle.core.order import Order
 from waggle.core.seeds import derive
 from waggle.laws.local import LocalLaw
 from waggle.laws.shipped import is_folder, of_folder
-from waggle.learn.config import SCRATCH, Settings
+from waggle.learn.config import SCRATCH, Machine, Settings
 from waggle.models import adapters, load
 from waggle.models.fetch import path
 from waggle.models.nano import nano
@@ -57,6 +57,17 @@ def find_start(settings: Settings) -> Start:
     return Start(name, *law.weights, law.order, law.teacher, law.backbone)
 
 
+def precision(machine: Machine) -> Literal["bfloat16", "float32"]:
+    """Resolve `auto` to bfloat16 on a GPU, else float32.
+
+    One rule for playing and training: if they rounded differently, training would compute another
+    probability than a choice was sampled with.
+    """
+    if machine.dtype != "auto":
+        return machine.dtype
+    return "bfloat16" if load.pick_device(machine.device).startswith("cuda") else "float32"
+
+
 def open_model(start: Start, device: str, dtype: str) -> tuple[Any, Any]:
     """Return the plain model and the tokenizer of a start, for playing."""
     if start.backbone == "nano" and start.name == SCRATCH:
@@ -70,14 +81,13 @@ def open_student(start: Start, settings: Settings, seed: int) -> Student:
     """Return the model of a start, for training."""
     machine = settings.machine
     where = load.pick_device(machine.device)
-    dtype: Literal["bfloat16", "float32"] = "bfloat16" if where.startswith("cuda") else "float32"
     recipe = Recipe(
         name=settings.name,
         backbone=start.backbone,
         order=start.order,
         adaptation=_adaptation(start, settings),
         run=Run(
-            device=where, dtype=dtype if machine.dtype == "auto" else machine.dtype,
+            device=where, dtype=precision(machine),
             tokens_per_pass=machine.tokens_per_pass, tracker=machine.tracker,
             compile=machine.compile,
         ),

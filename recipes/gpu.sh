@@ -209,6 +209,8 @@ case $step in
       { learn agentsnet agentsnet "$seed" "$out-first"
         [ ! -d "$out-first/law" ] && [ -z "${DRY:-}" ] ||
           learn agentsnet agentsnet "$seed" "$out" --start "$out-first/law" --temperature 2
+        # Where cooling down brought nothing, the law of the first run is what this seed learned.
+        [ ! -e "$out/learn.json" ] || [ -d "$out/law" ] || run cp -r "$out-first/law" "$out"
         exit $failed; } &
     done
     together

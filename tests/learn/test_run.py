@@ -156,19 +156,22 @@ def test_a_batch_is_sampled_ahead_but_not_over_a_checkpoint(
     assert played == [2, 2, 4, 4], "by weights of the batch before, or of the checkpoint"
 
 
+@pytest.mark.parametrize(
+    ("final", "counted"), [(2, "2 cases; the"), (1, "1 case, too few for an interval")]
+)
 def test_a_law_that_is_not_better_is_not_exported(
-    backbone: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    backbone: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], final: int, counted: str
 ) -> None:
     recipe = tmp_path / "none.toml"
     recipe.write_text(
         f'backbone = "{backbone}"\nrate = 1e-9\ntrial_mode = "constrained"\ncases = 1\n'
-        "replays = 2\ntrial_cases = 2\nfinal_cases = 2\ngrammar_updates = 0\n"
+        f"replays = 2\ntrial_cases = 2\nfinal_cases = {final}\ngrammar_updates = 0\n"
     )
     words = ["learn", "median", str(recipe), "--plugin", str(WORLD), "--start", "scratch"]
     words += ["-n", "3", "--rounds", "1", "--batches", "1", "--out", str(tmp_path / "out")]
     assert main(words) == 1
     said = capsys.readouterr()
-    assert "not better than scratch: +0.000 [+0.000, +0.000] over 2 cases" in said.out + said.err
+    assert f"not better than scratch: +0.000 [+0.000, +0.000] over {counted}" in said.out + said.err
     assert "silent" in said.out and "constant" in said.out
     assert not (tmp_path / "out" / "law").exists()
 

@@ -191,6 +191,16 @@ def test_a_run_of_learning_that_is_finished_is_not_finished_again(tmp_path: Path
     assert [(each.returncode, each.stdout) for each in done] == [(0, ""), (0, "")]
 
 
+def test_a_second_run_that_is_not_better_leaves_the_law_of_the_first(tmp_path: Path) -> None:
+    runs = tmp_path / "runs/learn/agentsnet"
+    (runs / "0-first/law").mkdir(parents=True)
+    (runs / "0-first/law/card.md").touch()
+    (runs / "0").mkdir()
+    (runs / "0/learn.json").touch()
+    assert called(tmp_path, "learn").returncode == 0
+    assert (runs / "0/law/card.md").exists()
+
+
 def test_runs_of_learning_side_by_side_share_processes_and_memory(tmp_path: Path) -> None:
     command = tmp_path / "command"
     command.write_text('#!/bin/sh\necho "share=$WAGGLE_GPU_SHARE" "$@"\n')

@@ -98,15 +98,18 @@ def learn(
         settings = settings.model_copy(update={"machine": machine})
     with one_speaks(), Progress() as tell:
         learner = Learner(settings, seed, out, _watching(settings, tell))
-        note("the start is played on development cases first; without a GPU that takes minutes")
+        where = "on development cases" + (" and to rehearse" if settings.rehearse else "")
+        note(f"the start is played {where} first; without a GPU that takes minutes")
         result = learner.learn()
     if not learner.processes.main:
         return 0
     _show(result.summary)
     gain = result.found.gain
-    measured = f"{gain.mean:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] over {gain.units} cases"
+    units = "1 case" if gain.units == 1 else f"{gain.units} cases"
+    measured = f"{gain.mean:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] over {units}"
     if result.law is None:
-        console.say(f"not better than {settings.start}: {measured}; the start is kept")
+        few = ", too few for an interval (raise final_cases)" if gain.single else ""
+        console.say(f"not better than {settings.start}: {measured}{few}; the start is kept")
         return 1
     console.say(f"gain over {settings.start}: {measured}")
     console.say(f"law: {result.law}; curves: waggle report {out}")

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from waggle.core.protocols import Decode, Law, Request
 from waggle.engine import memory as gpu_memory
 from waggle.process_pool import end_with_parent
-from waggle.runtime.admission import ask
+from waggle.runtime.repair import ask
 from waggle.shards.division import Division, ShardDecisions, ShardRound
 from waggle.shards.inline import answered
 from waggle.shards.shard import restored

@@ -15,9 +15,9 @@ from waggle.core.protocols import Case, Request
 from waggle.core.schema import Commitment, Decision
 from waggle.laws.controls import RandomLegal, Scripted
 from waggle.laws.heuristic import Heuristic
-from waggle.runtime.admission import MAX_QUOTED
 from waggle.runtime.recorder import Memory
 from waggle.runtime.records import RecordFile, read, record_name
+from waggle.runtime.repair import MAX_QUOTED
 from waggle.runtime.replay import first_difference, replay, view_of
 from waggle.runtime.sync import Engine
 from waggle.substrates.beacon import Beacon

@@ -206,7 +206,7 @@ def test_an_amplifying_relay_is_stopped_and_would_be_seen(
     admitted = play(Beacon(), law, case)
     assert unfounded(admitted) is None
     assert admitted.footer.counters["stage.projected"] > 0
-    monkeypatch.setattr("waggle.runtime.admission.violations", lambda view, decision: ())
+    monkeypatch.setattr("waggle.runtime.repair.violations", lambda view, decision: ())
     assert unfounded(play(Beacon(), law, case)) is not None
 
 

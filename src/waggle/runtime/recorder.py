@@ -22,7 +22,7 @@ from waggle.core.record import (
     WorkRecord,
     WriteRecord,
 )
-from waggle.runtime.admission import FREE, Admission
+from waggle.runtime.repair import FREE, Admission
 from waggle.runtime.state import ShownView, Swarm
 
 

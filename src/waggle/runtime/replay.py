@@ -17,11 +17,11 @@ from waggle.core.errors import RecordError
 from waggle.core.protocols import Decode, Request, Usage, World
 from waggle.core.record import EpisodeRecord, Header, RoundRecord, UpdateRecord
 from waggle.core.schema import Commitment, Decision, View
-from waggle.runtime.admission import MAX_RAW, UNWRITTEN
 from waggle.runtime.defence import Defence
 from waggle.runtime.eventdriven import EventEngine
 from waggle.runtime.perturb import Perturbation
 from waggle.runtime.recorder import Memory
+from waggle.runtime.repair import MAX_RAW, UNWRITTEN
 from waggle.runtime.staff import RecordedStaff
 from waggle.runtime.switches import Switches
 from waggle.runtime.sync import Engine

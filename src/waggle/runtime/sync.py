@@ -20,11 +20,11 @@ from waggle.core.protocols import Act, Case, Decode, Law, Request, Shock, World
 from waggle.core.record import FORMAT, Footer, Header, RoundRecord, WriteRecord
 from waggle.core.schema import action_argument
 from waggle.runtime import commitment
-from waggle.runtime.admission import Admission, Deciding, ask, decide
 from waggle.runtime.attacks import corrupt
 from waggle.runtime.defence import Defence
 from waggle.runtime.perturb import Perturbation, Schedule
 from waggle.runtime.recorder import Recorder, Sink
+from waggle.runtime.repair import Admission, Deciding, ask, decide
 from waggle.runtime.staff import Staff
 from waggle.runtime.state import ShownView, Swarm
 from waggle.runtime.switches import Switches

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from waggle.core.protocols import Decode, Law, Request
-from waggle.runtime.admission import ask
+from waggle.runtime.repair import ask
 from waggle.shards.division import Division, ShardDecisions, ShardRound
 from waggle.shards.shard import Shard, restored
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from waggle.core.protocols import Decode, Law, Request
 from waggle.engine import memory as gpu_memory
-from waggle.runtime.admission import ask
+from waggle.runtime.repair import ask
 from waggle.shards.coordinator import LostShard
 
 

@@ -18,7 +18,7 @@ from waggle.core.decode import parse
 from waggle.core.protocols import Decode, Law, Request, Usage
 from waggle.core.schema import MAX_BIN, ClaimRow, Decision, Port, View
 from waggle.laws import places
-from waggle.runtime.admission import ask
+from waggle.runtime.repair import ask
 
 _OLDEST = 10
 """One more than the largest age that a view shows."""

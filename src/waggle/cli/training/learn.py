@@ -98,8 +98,8 @@ def learn(
         settings = settings.model_copy(update={"machine": machine})
     with one_speaks(), Progress() as tell:
         learner = Learner(settings, seed, out, _watching(settings, tell))
-        where = "on development cases" + (" and to rehearse" if settings.rehearse else "")
-        note(f"the start is played {where} first; without a GPU that takes minutes")
+        cases = "the development cases" + (" and those to rehearse" if settings.rehearse else "")
+        note(f"first the start plays {cases}; without a GPU that takes minutes")
         result = learner.learn()
     if not learner.processes.main:
         return 0

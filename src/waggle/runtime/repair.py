@@ -1,4 +1,4 @@
-"""Admission: from a batch of requests to admitted decisions, with the stage each one reached.
+"""Repair: from a batch of requests to admitted decisions, with the stage each one reached.
 
 Order of repair: as emitted, envelope-normalized, one regeneration that quotes the validator's
 codes, conservative projection, no-communication fallback. Repair may delete content or reuse the

@@ -98,8 +98,8 @@ def learn(
         settings = settings.model_copy(update={"machine": machine})
     with one_speaks(), Progress() as tell:
         learner = Learner(settings, seed, out, _watching(settings, tell))
-        cases = "the development cases" + (" and those to rehearse" if settings.rehearse else "")
-        note(f"first the start plays {cases}; without a GPU that takes minutes")
+        played = "the development cases" + (" and those to rehearse" if settings.rehearse else "")
+        note(f"first the start plays {played}; without a GPU that takes minutes")
         result = learner.learn()
     if not learner.processes.main:
         return 0

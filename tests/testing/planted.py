@@ -7,7 +7,17 @@ from itertools import count
 
 import msgspec
 
-from waggle.core.protocols import Act, Case, Decode, Local, Request, Sensed, Suggestion, Write
+from waggle.core.protocols import (
+    Act,
+    Case,
+    Decode,
+    Local,
+    Request,
+    Sensed,
+    Suggestion,
+    Usage,
+    Write,
+)
 from waggle.core.schema import Contract, Decision, Trace, View
 from waggle.laws import heuristic, moves
 from waggle.substrates.beacon import Beacon, BeaconWorld
@@ -79,6 +89,20 @@ class BatchReader(PlantedLaw):
         return [
             Decode(heuristic.decide(r.view) if k % 2 else moves.act(r.view))
             for k, r in enumerate(requests)
+        ]
+
+
+class Metered(PlantedLaw):
+    """Reports as one of its costs, which may be the model's steps, what depends on the batch."""
+
+    def __init__(self, cost: str) -> None:
+        self._cost = cost
+
+    def decide(self, requests: Sequence[Request]) -> list[Decode]:
+        costs = (k * len(r.view.traces) for k, r in enumerate(requests))
+        return [
+            msgspec.structs.replace(decode, usage=Usage(**{"calls": 1, self._cost: cost}))
+            for decode, cost in zip(super().decide(requests), costs, strict=True)
         ]
 
 

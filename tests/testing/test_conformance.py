@@ -61,6 +61,13 @@ def test_random_legal_is_random_in_the_view_but_equivariant_in_the_swarm() -> No
     assert failed(check_law("random-legal")) == {"orbit"}
 
 
+def test_a_model_may_take_other_steps_in_another_batch_and_no_other_tokens() -> None:
+    check_law(bugs.Metered("model_steps")).require()
+    report = check_law(bugs.Metered("output_tokens"))
+    assert failed(report) == {"relabelling"}
+    assert "footer, counter tokens.output: " in str(report)
+
+
 @pytest.mark.parametrize(
     ("law", "expected"),
     [

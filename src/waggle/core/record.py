@@ -133,6 +133,14 @@ class Footer(msgspec.Struct, frozen=True, tag="footer", tag_field="kind"):
     counters: Mapping[str, int]
 
 
+def comparable(counters: Mapping[str, int]) -> dict[str, int]:
+    """Return the counters of an episode without the model's steps.
+
+    How many steps a decode takes depends on the batch it is decoded in; its text does not.
+    """
+    return {name: count for name, count in counters.items() if name != "model_steps"}
+
+
 class EpisodeRecord(msgspec.Struct, frozen=True):
     """The record of a whole episode, in memory."""
 

@@ -18,7 +18,7 @@ import msgspec
 
 from waggle import plugin_files, plugins
 from waggle.core.errors import ContractError, RecordError, WaggleError
-from waggle.core.record import EpisodeRecord
+from waggle.core.record import EpisodeRecord, comparable
 from waggle.evaluate.plan import Cell, Key, Recipe, cells
 from waggle.evaluate.reorganization import Course, course, sound
 from waggle.runtime.records import memory_of
@@ -135,9 +135,8 @@ def _number(name: str, value: object) -> float:
 
 
 def alike(one: Row, two: Row) -> bool:
-    """Return whether two rows are of one episode; model steps, which vary by batch, are ignored."""
-    counts = ({k: v for k, v in row.counters.items() if k != "model_steps"} for row in (one, two))
-    return one.scores == two.scores and next(counts) == next(counts)
+    """Return whether two rows are of one episode, whatever batches it was decoded in."""
+    return one.scores == two.scores and comparable(one.counters) == comparable(two.counters)
 
 
 class RowFile:

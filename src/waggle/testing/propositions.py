@@ -20,7 +20,14 @@ from waggle.core import canon
 from waggle.core.naming import Renaming, claims_of
 from waggle.core.order import Order
 from waggle.core.protocols import Case, Law, Substrate
-from waggle.core.record import EpisodeRecord, Header, RoundRecord, UpdateRecord
+from waggle.core.record import (
+    EpisodeRecord,
+    Footer,
+    Header,
+    RoundRecord,
+    UpdateRecord,
+    comparable,
+)
 from waggle.core.schema import Decision, View
 from waggle.runtime.defence import Defence
 from waggle.runtime.replay import view_of
@@ -76,9 +83,8 @@ def first_difference(record: EpisodeRecord, relabelled: EpisodeRecord) -> str | 
             return f"round {number}, {found}"
     if len(record.rounds) != len(relabelled.rounds):
         return f"the episodes last {len(record.rounds)} and {len(relabelled.rounds)} rounds"
-    if record.footer != relabelled.footer:
-        return f"footer: {_clip(record.footer)} against {_clip(relabelled.footer)}"
-    return None
+    found = _differ(_outcome(record.footer), _outcome(relabelled.footer))
+    return f"footer, {found}" if found else None
 
 
 def nameless(view: View, decision: Decision) -> tuple[bytes, Decision]:
@@ -87,6 +93,16 @@ def nameless(view: View, decision: Decision) -> tuple[bytes, Decision]:
     claims = {claim: f"z{k}" for k, claim in enumerate(claims_of(view))}
     naming = Renaming(handles, claims)
     return canon.encode_view(naming.view(view)), naming.decision(decision)
+
+
+def _outcome(footer: Footer) -> Frame:
+    """Return what an episode came to, however its decisions were batched."""
+    counters = comparable(footer.counters)
+    return {
+        "rounds": footer.rounds,
+        **{f"score {name}": value for name, value in footer.scores.items()},
+        **{f"counter {name}": value for name, value in counters.items()},
+    }
 
 
 def _frame(header: Header, entry: RoundRecord) -> Frame:

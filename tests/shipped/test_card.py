@@ -16,6 +16,9 @@ from waggle.evaluate import plan
 from waggle.laws.digest import of_manifest
 from waggle.laws.shipped import of_folder
 from waggle.report.model_card import card, failures
+from waggle.scd.config import Adaptation, Recipe, Run
+from waggle.scd.model import Student
+from waggle.scd.ship.export import export
 from waggle.shipped.pack import pack
 
 __all__ = ["waggle"]
@@ -67,6 +70,49 @@ def test_what_training_left_beside_the_law_is_taken(
     for part in ("| measure | orbit |", "stage two | 61.5", "all | 301.5", "train | 65,546"):
         assert part in text, part
     assert shipped.manifest(root / "nano").corpus["tokens"] == {"train": 65546, "validation": 77}
+
+
+def test_a_law_that_learned_from_outcomes_names_every_training(
+    exported: Export, root: Path, tmp_path: Path
+) -> None:
+    first = exported("full")
+    student = Student(
+        Recipe(
+            backbone=str(first), order="canonical", adaptation=Adaptation(kind="full"),
+            run=Run(device="cpu", dtype="float32"),
+        ),
+        2,
+    )  # fmt: skip
+    for place, task in enumerate(("agentsnet", "swarmbench/flocking")):
+        start = tmp_path / str(place - 1) if place else first
+        said = {"teacher": "expert", "learned from": "outcomes", "minutes of learning": place}
+        learning = {"tasks": [task], "credit": "progress", "machine": {"device": "cuda"}}
+        export(student, tmp_path / str(place), said, learning, str(start))
+    assert f"base_model: {student.recipe.backbone}" not in (tmp_path / "1/README.md").read_text()
+    found = pack(tmp_path / "1", root / "nano", {}).manifest
+    assert [each["law"] for each in found.earlier] == [str(first), str(tmp_path / "0")]
+    text = card(found, {})
+    for part in (
+        "trained by the outcomes of episodes, after imitation", "| tasks | swarmbench/flocking |",
+        "Never trained on: Synchronization, Transport.", "| machine.device | cuda |",
+        "Training 1: settings", "| stage_one.batch | 16 |", "| selected update | 7 |",
+        "Training 2: settings", "| tasks | agentsnet |", "| minutes of learning | 0 |",
+    ):  # fmt: skip
+        assert part in text, part
+    before = text.split("Training 1: settings")[0]
+    assert "stage_one" not in before, "those settings are not this training's"
+
+
+def test_a_law_packed_again_into_its_package_keeps_name_and_modules(
+    exported: Export, tmp_path: Path
+) -> None:
+    package = tmp_path / "my_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("law = 1\n")
+    (package / "old.json").touch()
+    assert pack(exported("full"), package, {}, name="hermit").manifest.name == "hermit"
+    assert (package / "__init__.py").read_text() == "law = 1\n" and shipped.verify(package)
+    assert not (package / "old.json").exists()
 
 
 def flags(results: dict[str, Path]) -> list[object]:

@@ -1,4 +1,4 @@
-"""Metadata in the folder of a trained law: canon order, teacher and backbone.
+"""Metadata in the folder of a trained law: canon order, teacher, backbone and trainings.
 
 A folder that training exported has a `waggle.json`, a shipped one a `law.json`. An adapter from
 elsewhere names its backbone in PEFT's own file. Any other folder or name has no metadata, and the
@@ -8,7 +8,7 @@ law then uses the paper's defaults. The files are not trusted: their size and ty
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -49,7 +49,24 @@ class _Adapter(msgspec.Struct, frozen=True):
     base_model_name_or_path: _Name | None = None
 
 
-_File = TypeVar("_File", _Description, _Adapter)
+class Training(msgspec.Struct, frozen=True):
+    """One training of a law: the law it made, what the trainer wrote on its card, its settings."""
+
+    law: str
+    training: dict[str, Any] = {}
+    recipe: dict[str, Any] = {}
+
+
+class _Trained(msgspec.Struct, frozen=True):
+    name: str = ""
+    training: dict[str, Any] = {}
+    card: dict[str, Any] = {}
+    recipe: dict[str, Any] = {}
+    learning: dict[str, Any] = {}
+    earlier: list[Training] = []
+
+
+_File = TypeVar("_File", _Description, _Adapter, _Trained)
 
 
 def origin(folder: str | None) -> Origin:
@@ -60,13 +77,31 @@ def origin(folder: str | None) -> Origin:
     """
     if folder is None:
         return Origin()
-    place = Path(folder).expanduser()
-    file = next((place / name for name in FILES if (place / name).is_file()), None)
+    place, file = Path(folder).expanduser(), _description(folder)
     said = _Description() if file is None else _read(file, _Description)
     backbone = said.backbone
     if backbone == UNNAMED and (place / CONFIG).is_file():
         backbone = _read(place / CONFIG, _Adapter).base_model_name_or_path or UNNAMED
     return Origin(said.order, said.teacher or said.card.teacher, backbone)
+
+
+def trainings(folder: str) -> list[Training]:
+    """Return the trainings of a law's folder, the first one first; none without metadata.
+
+    Raises:
+        ConfigError: if the description cannot be read.
+    """
+    file = _description(folder)
+    if file is None:
+        return []
+    said = _read(file, _Trained)
+    settings = said.learning or said.recipe
+    return [*said.earlier, Training(said.name or folder, said.training or said.card, settings)]
+
+
+def _description(folder: str) -> Path | None:
+    place = Path(folder).expanduser()
+    return next((place / name for name in FILES if (place / name).is_file()), None)
 
 
 def _read(file: Path, kind: type[_File]) -> _File:

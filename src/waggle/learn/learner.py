@@ -432,7 +432,8 @@ class Learner:
                 f"{gain.mean:.3f} [{gain.low:.3f}, {gain.high:.3f}], {gain.units} cases",
             "executable as decoded": f"{comparison.executable:.4f}",
         }  # fmt: skip
-        export(self.student, self.out / LAW, card, training="outcomes")
+        settings = self.settings.model_dump(mode="json")
+        export(self.student, self.out / LAW, card, settings, self.start.folder)
 
 
 def _on(settings: Settings, device: str | None) -> Settings:

@@ -39,6 +39,11 @@ class Start(NamedTuple):
     origin: str
     """The backbone as tables name it."""
 
+    @property
+    def folder(self) -> str:
+        """The folder of the law; of an untrained start, the name of the backbone."""
+        return self.adapter or self.backbone
+
 
 def find_start(settings: Settings) -> Start:
     """Return the law that a run begins with.

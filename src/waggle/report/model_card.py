@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from waggle import shipped
+from waggle.core.order import Order
 from waggle.core.record import STAGES
 from waggle.evaluate.plan import Recipe
 from waggle.laws.digest import of_manifest
@@ -23,6 +24,11 @@ from waggle.shipped import SOURCE, Manifest
 
 EXPERT, GOAL = "expert", 0.95
 """The reference law, and the share of its score below which a task counts as a failure."""
+UNSEEN = {
+    "Synchronization": "swarmbench/synchronization", "Flocking": "swarmbench/flocking",
+    "Transport": "swarmbench/transport", "AgentsNet": "agentsnet",
+}  # fmt: skip
+"""What distillation never plays, as the card and as settings name it."""
 Run: TypeAlias = Mapping[str, Any]
 """The summary of a run in a card, as returned by `run_results`."""
 
@@ -60,7 +66,8 @@ def card(law: Manifest, results: Mapping[str, Any]) -> str:
     runs = results.get("runs", ())
     tables = [
         _facts(law),
-        _settings(law),
+        _settings("Training settings", law.recipe, law.order, law.training),
+        *_earlier(law),
         *_counts(results),
         *([ranks_table(ranks)] if (ranks := results.get("ranks")) else []),
         *_datasheet(results.get("corpus", {})),
@@ -82,26 +89,42 @@ def _front(law: Manifest) -> str:
 def _about(law: Manifest) -> str:
     what = "a whole model" if law.kind == "full" else f"an adapter on {law.backbone}"
     called = law.name if law.name in shipped.names() else "FOLDER"
+    unseen = ", ".join(_never_trained_on(law))
     return (
         f"# {law.name}, a Waggle law\n\n"
         f"One anonymous local law for self-organizing swarms, trained by {_objective(law)}. It "
         "reads one bounded local view and answers with one canonical JSON "
         f"decision. This is {what} in bfloat16; the training heads are not part of it. Use it with "
         f"`waggle run TASK --law {called}`; views are then shown in {law.order} order, which it "
-        "was trained in.\n\nNever trained on: Synchronization, Flocking, Transport, AgentsNet.\n"
+        f"was trained in.\n\nNever trained on: {unseen}.\n"
     )
 
 
-def _stage_two(law: Manifest) -> StageTwo:
+def _never_trained_on(law: Manifest) -> Iterator[str]:
+    """Yield what neither the law nor an earlier training of it has played."""
+    recipes = [law.recipe, *(each["recipe"] for each in law.earlier)]
+    played = [task for recipe in recipes for task in recipe.get("tasks", ())]
+    for name, task in UNSEEN.items():
+        if not any(f"{one}/".startswith(f"{task}/") or f"{task}/".startswith(f"{one}/")
+                   for one in played):  # fmt: skip
+            yield name
+
+
+def _stage_two(recipe: Mapping[str, Any]) -> StageTwo:
     """Return the settings of stage two; unknown settings of earlier versions are dropped."""
-    known = law.recipe.get("stage_two", {})
+    known = recipe.get("stage_two", {})
     return StageTwo(**{name: known[name] for name in StageTwo.model_fields if name in known})
 
 
 def _objective(law: Manifest) -> str:
-    if law.training.get("learned from") == "outcomes":
-        return "the outcomes of episodes, without a teacher"
-    return objective(law.order, _stage_two(law), str(law.training.get("objective")))
+    if _from_outcomes(law.training):
+        taught = any(not _from_outcomes(each["training"]) for each in law.earlier)
+        return f"the outcomes of episodes, {'after imitation' if taught else 'without a teacher'}"
+    return objective(law.order, _stage_two(law.recipe), str(law.training.get("objective")))
+
+
+def _from_outcomes(training: Mapping[str, Any]) -> bool:
+    return training.get("learned from") == "outcomes"
 
 
 def _facts(law: Manifest) -> Table:
@@ -119,18 +142,32 @@ def _facts(law: Manifest) -> Table:
     return Table("The law", ("", ""), tuple(dict(rows).items()))
 
 
-def _settings(law: Manifest) -> Table:
-    """Return the training settings, without the weights of unused terms."""
-    active = terms(law.order, _stage_two(law), str(law.training.get("objective")))
+def _earlier(law: Manifest) -> Iterator[Table]:
+    """Yield the results and the settings of every earlier training, the first one first."""
+    for place, before in enumerate(law.earlier, 1):
+        facts = tuple((name, _plain(value)) for name, value in _flat(before["training"]))
+        yield Table(f"Training {place}: {before['law']}", ("", ""), facts)
+        title = f"Training {place}: settings"
+        yield _settings(title, before["recipe"], law.order, before["training"])
+
+
+def _settings(
+    title: str, recipe: Mapping[str, Any], order: Order, training: Mapping[str, Any]
+) -> Table:
+    """Return the settings of a training, without the weights of unused terms."""
+    if _from_outcomes(training):
+        facts = tuple((name, _plain(value)) for name, value in _flat(recipe))
+        return Table(title, ("setting", "value"), facts)
+    active = terms(order, _stage_two(recipe), str(training.get("objective")))
     unused = {f"lambda_{term}" for term in ("orbit", "field") if term not in active}
     rows = tuple(
         (f"{part}.{name}", _plain(value))
-        for part, settings in law.recipe.items()
+        for part, settings in recipe.items()
         if isinstance(settings, Mapping)
         for name, value in _flat(settings)
         if name not in unused
     )
-    return Table("Training settings", ("setting", "value"), rows)
+    return Table(title, ("setting", "value"), rows)
 
 
 def _counts(results: Mapping[str, Any]) -> Iterator[Table]:

@@ -66,6 +66,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     recipe: Mapping[str, Any]
     training: Mapping[str, Any] = {}
     """The trainer's entries: selected update, losses, phase times."""
+    earlier: tuple[Mapping[str, Any], ...] = ()
+    """The trainings before, the first one first: each with `law`, `training` and `recipe`."""
     files: Mapping[str, FileDigest] = {}
 
     @property

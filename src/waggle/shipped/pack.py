@@ -37,14 +37,18 @@ class PackReport(msgspec.Struct, frozen=True):
     """Whether rounding changed the exported weights."""
 
 
-def pack(source: Path, target: Path, results: Mapping[str, Any], card: str = "") -> PackReport:
+def pack(
+    source: Path, target: Path, results: Mapping[str, Any], card: str = "", name: str = ""
+) -> PackReport:
     """Write a shippable folder from an exported law.
 
     Args:
         source: the `law` folder of a training run.
-        target: the folder to make; its name becomes the law's. An existing one is replaced.
+        target: the folder to make. An existing one is replaced, except for its Python files: the
+            folder of a distribution is a package.
         results: measured results by name, kept as `results.json`.
         card: text of the model card.
+        name: the law's name. Default: the name of the folder.
 
     Raises:
         ConfigError: when the source is not an exported law or is too large to ship.
@@ -57,9 +61,11 @@ def pack(source: Path, target: Path, results: Mapping[str, Any], card: str = "")
         parameters, rounded = _write(source, partial, about["kind"])
         (partial / RESULTS).write_text(_text(results), encoding="utf-8")
         (partial / CARD).write_text(card, encoding="utf-8")
-        found = stamped(partial, _manifest(target.name, about, results, parameters))
+        found = stamped(partial, _manifest(name or target.name, about, results, parameters))
         _check_size(found)
         (partial / LAW).write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
+        for module in target.glob("*.py"):
+            shutil.copyfile(module, partial / module.name)
         shutil.rmtree(target, ignore_errors=True)
         partial.rename(target)
     finally:
@@ -99,7 +105,7 @@ def _exported(source: Path) -> dict[str, Any]:
 def _manifest(
     name: str, about: Mapping[str, Any], results: Mapping[str, Any], parameters: int
 ) -> Manifest:
-    card, recipe = dict(about["card"]), dict(about["recipe"])
+    card, recipe = dict(about["card"]), dict(about.get("learning") or about["recipe"])
     corpus = {k: v for k in ("harvest", "corpus") if (v := recipe.get(k))}
     corpus |= {"tokens": results["tokens"]} if "tokens" in results else {}
     seeds = {"training": card.get("training seed"), "corpus": recipe.get("corpus", {}).get("seed"),
@@ -116,6 +122,7 @@ def _manifest(
         corpus=corpus,
         recipe=recipe,
         training=card,
+        earlier=tuple(about.get("earlier", ())),
     )
 
 

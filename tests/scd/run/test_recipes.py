@@ -180,25 +180,31 @@ def test_learning_a_task_takes_seed_0_where_none_is_named(tmp_path: Path) -> Non
 
 def test_a_run_of_learning_that_is_finished_is_not_finished_again(tmp_path: Path) -> None:
     runs = tmp_path / "runs/learn"
-    (runs / "agentsnet/1-first/law").mkdir(parents=True)
-    told = called(tmp_path, "learn", "1").stdout
-    assert "--out runs/learn/agentsnet/1-first" not in told
-    assert "--out runs/learn/agentsnet/1 --start runs/learn/agentsnet/1-first/law" in told
-    for name in ("agentsnet/2-first", "foraging/2"):  # not better: finished without a law
+    for name in ("agentsnet/2-1", "foraging/2"):  # not better: finished without a law
         (runs / name).mkdir(parents=True)
         (runs / name / "learn.json").touch()
     done = called(tmp_path, "learn", "2"), called(tmp_path, "learn-task", "foraging", "2")
     assert [(each.returncode, each.stdout) for each in done] == [(0, ""), (0, "")]
 
 
-def test_a_second_run_that_is_not_better_leaves_the_law_of_the_first(tmp_path: Path) -> None:
+def test_learning_explores_and_then_cools_the_law_down(tmp_path: Path) -> None:
     runs = tmp_path / "runs/learn/agentsnet"
-    (runs / "0-first/law").mkdir(parents=True)
-    (runs / "0-first/law/card.md").touch()
-    (runs / "0").mkdir()
-    (runs / "0/learn.json").touch()
-    assert called(tmp_path, "learn").returncode == 0
-    assert (runs / "0/law/card.md").exists()
+    told = called(tmp_path, "learn", "1").stdout
+    assert "--out runs/learn/agentsnet/1-1" in told and "--start" not in told
+    command = tmp_path / "command"  # exports a law, and finishes
+    command.write_text(
+        '#!/bin/sh\nout=$(echo "$@" | sed "s/.*--out //;s/ .*//")\n'
+        "mkdir -p $out/law && touch $out/learn.json && echo $out >$out/law/card.md\n"
+    )
+    command.chmod(0o755)
+    for number in (1, 2):
+        called(tmp_path, "learn", "1", waggle=str(command))
+        assert (runs / "1/law/card.md").read_text().strip() == f"runs/learn/agentsnet/1-{number}"
+    (runs / "1-3").mkdir()
+    (runs / "1-3/learn.json").touch()  # a run that was not better
+    told = called(tmp_path, "learn", "1").stdout
+    assert "--out runs/learn/agentsnet/1-4" in told
+    assert "--start runs/learn/agentsnet/1/law --temperature 2" in told
 
 
 def test_runs_of_learning_side_by_side_share_processes_and_memory(tmp_path: Path) -> None:
@@ -216,7 +222,7 @@ def test_runs_of_learning_side_by_side_share_processes_and_memory(tmp_path: Path
 def test_laws_from_outcomes_that_are_missing_are_not_played(tmp_path: Path) -> None:
     # A method that is named and has no weights ends `waggle eval` before any is played.
     assert called(tmp_path, "outcomes").returncode == 1
-    for law in ("agentsnet/0", "agentsnet/1", "agentsnet/1-first", "synchronization/2"):
+    for law in ("agentsnet/0", "agentsnet/1", "agentsnet/1-1", "synchronization/2"):
         (tmp_path / f"runs/learn/{law}/law").mkdir(parents=True)
     done = called(tmp_path, "outcomes")
     found = [line.split() for line in done.stdout.splitlines() if line.startswith("+")]

@@ -126,7 +126,7 @@ def pack(
     if rank is None:
         from waggle.laws.shipped import of_folder
 
-        made = write(source, place, found)
+        made = write(source, place, found, name=name)
         if not made.rounded:
             found[SOURCE] = of_folder(source).digest
         _finish(made.folder, made.manifest, found)
@@ -137,7 +137,7 @@ def pack(
     fit = corpus or (there if there.is_dir() else None)
     with TemporaryDirectory() as scratch:
         again = refactor(source, Path(scratch) / "law", rank, fit, device=device)
-        made = write(again, place, found)
+        made = write(again, place, found, name=name)
         _finish(made.folder, made.manifest, found)
     if not results.diagnosis:
         console.note(f"not diagnosed at this rank; waggle diagnose {place} --out FILE, then "

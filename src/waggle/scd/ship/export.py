@@ -12,11 +12,12 @@ import warnings
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
+import msgspec
 import torch
 
-from waggle.laws.origin import origin
+from waggle.laws.origin import UNNAMED, origin, trainings
 from waggle.models import adapters, load
 from waggle.scd.config import ARMS, Recipe, Stage, objective
 from waggle.scd.files import ABOUT, new_folder
@@ -24,16 +25,27 @@ from waggle.scd.forward import attention
 from waggle.scd.model import Student
 from waggle.scd.ship import low_rank
 
-Training: TypeAlias = Literal["distillation", "outcomes"]
 SHARD = "14MB"
 """Maximum file size of a law that is exported as full weights."""
 
 
 def export(
-    student: Student, target: Path, card: Mapping[str, Any], training: Training = "distillation"
-) -> Path:
-    """Write the deployable law of a student into a folder; `training` is named on its card."""
+    student: Student, target: Path, card: Mapping[str, Any],
+    learning: Mapping[str, Any] | None = None, start: str | None = None,
+) -> Path:  # fmt: skip
+    """Write the deployable law of a student into a folder.
+
+    Args:
+        student: the trained model.
+        target: the folder to make.
+        card: what the card says of this training.
+        learning: the settings of learning from outcomes; without them the law was distilled.
+        start: folder of the law that the training began with. Default: the recipe's backbone.
+    """
     recipe = student.recipe
+    earlier = trainings(start or recipe.backbone)
+    if earlier:
+        card = {**card, "goes on from": earlier[-1].law}
     with new_folder(target) as folder:
         if recipe.adaptation.kind == "lora":
             student.model.peft_config["default"].base_model_name_or_path = recipe.backbone
@@ -47,12 +59,14 @@ def export(
         else:
             _write_weights(student, folder)
         said = {
-            "backbone": recipe.backbone, "order": recipe.order, "kind": recipe.adaptation.kind,
+            "backbone": _backbone(recipe), "order": recipe.order, "kind": recipe.adaptation.kind,
             "card": dict(card), "recipe": recipe.model_dump(mode="json"),
         }  # fmt: skip
-        text = json.dumps(said | _lineage(recipe, card), indent=1)
-        (folder / ABOUT).write_text(text, encoding="utf-8")
-        (folder / "README.md").write_text(model_card(recipe, card, training), encoding="utf-8")
+        said |= {"learning": dict(learning)} if learning else {}
+        said |= {"earlier": msgspec.to_builtins(earlier)} if earlier else {}
+        (folder / ABOUT).write_text(json.dumps(said, indent=1), encoding="utf-8")
+        text = model_card(recipe, card, learned=learning is not None)
+        (folder / "README.md").write_text(text, encoding="utf-8")
     return target
 
 
@@ -63,12 +77,10 @@ def _fix_order(path: Path) -> None:
     path.write_text(json.dumps(found, indent=1, sort_keys=True), encoding="utf-8")
 
 
-def _lineage(recipe: Recipe, card: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the changed entries for full weights trained from a law, which keep its backbone."""
-    first = origin(recipe.backbone)
-    if recipe.adaptation.kind != "full" or first.backbone == "none":
-        return {}
-    return {"backbone": first.backbone, "card": {**card, "goes on from": recipe.backbone}}
+def _backbone(recipe: Recipe) -> str:
+    """Return the backbone; full weights that were trained from a law keep that of the law."""
+    first = origin(recipe.backbone).backbone
+    return recipe.backbone if recipe.adaptation.kind != "full" or first == UNNAMED else first
 
 
 def _write_weights(student: Student, folder: Path) -> None:
@@ -103,25 +115,25 @@ def _write_factors(student: Student, folder: Path) -> None:
     low_rank.write(folder, pairs, student.recipe.backbone, adaptation)
 
 
-def model_card(recipe: Recipe, card: Mapping[str, Any], training: Training = "distillation") -> str:
+def model_card(recipe: Recipe, card: Mapping[str, Any], learned: bool = False) -> str:
     """Return the README of an exported law: how it was trained and what was measured."""
     rows = "\n".join(f"| {name} | {value} |" for name, value in card.items())
     return f"""---
-base_model: {recipe.backbone}
+base_model: {_backbone(recipe)}
 library_name: {"transformers" if recipe.adaptation.kind == "full" else "peft"}
 tags: [waggle, swarm]
 ---
 # A Waggle law: {recipe.name}
 
-One anonymous local law for self-organizing swarms, trained {_how(recipe, card, training)}.
+One anonymous local law for self-organizing swarms, trained {_how(recipe, card, learned)}.
 It reads one bounded local view and answers with one canonical JSON decision. The training heads
 are not part of it.
 
 | | |
 |---|---|
-| backbone | {recipe.backbone} |
+| backbone | {_backbone(recipe)} |
 | canon order | {recipe.order} |
-{_settings(recipe, card, training)}
+{_settings(recipe, card, learned)}
 {rows}
 
 Scores on tasks belong to the command that measured them and are not repeated here unless they stand
@@ -129,9 +141,9 @@ in the table above.
 """
 
 
-def _how(recipe: Recipe, card: Mapping[str, Any], training: Training) -> str:
-    if training == "outcomes":
-        return "from the outcomes of episodes, without a teacher"
+def _how(recipe: Recipe, card: Mapping[str, Any], learned: bool) -> str:
+    if learned:
+        return "from the outcomes of episodes"
     return f"by {objective(recipe.order, recipe.stage_two, str(card.get('objective')))}"
 
 
@@ -142,13 +154,13 @@ def _length(stage: Stage) -> str:
     return f"{stage.seconds:g} seconds, at most {stage.updates} updates"
 
 
-def _settings(recipe: Recipe, card: Mapping[str, Any], training: Training) -> str:
+def _settings(recipe: Recipe, card: Mapping[str, Any], learned: bool) -> str:
     """Return card rows with the settings used in training, without stages that were not reached."""
     adaptation, one, two = recipe.adaptation, recipe.stage_one, recipe.stage_two
     trained = f"| adaptation | {adaptation.kind}"
     if adaptation.kind != "full":
         trained += f", rank {adaptation.rank}, alpha {adaptation.alpha}"
-    if training == "outcomes":
+    if learned:
         return f"{trained} |"
     stage = f"stage one | {_length(one)} of {one.batch} records"
     read, tokens = f"corpus | {recipe.source()}", recipe.harvested()

@@ -14,7 +14,7 @@
 #   recipes/gpu.sh factorial-gemma    the same of gemma-3-270m, two seeds
 #   recipes/gpu.sh near               the second arm of the clean lineage: 9 and 8 minutes, then AgentsNet
 #   recipes/gpu.sh specialists        one law against specialists: base, five controllers, episodes
-#   recipes/gpu.sh learn [SEED...]    AgentsNet from outcomes, seeds (0) side by side: explore, then cool down
+#   recipes/gpu.sh learn [SEED...]    AgentsNet from outcomes, seeds (0) side by side: explore; called again, cool down
 #   recipes/gpu.sh learn-task TASK [SEED...]  foraging, synchronization or median from outcomes, likewise
 #   recipes/gpu.sh outcomes           the laws that `learn` and `learn-task` left, seeds 0 to 2, in their tables
 #   recipes/gpu.sh pack [FOLDER]      archive every run that has rows (results/ if unset)
@@ -86,6 +86,17 @@ learn() {
   [ ! -e "$out/learn.json" ] && [ ! -d "$out/law" ] || return 0
   # shellcheck disable=SC2086  # a name may bring its plug-in
   run $waggle learn $name "$recipes/learn/$recipe.toml" --seed "$seed" --processes "$players" --out "$out" "$@"
+}
+
+# advance SEED: the next run of AgentsNet, SEED-1, SEED-2 and so on: without a law it explores, else it cools that law
+# down. A run that brings nothing leaves the law of the one before.
+advance() {
+  local seed=$1 out=runs/learn/agentsnet/$1 number=1 options=()
+  [ ! -d "$out/law" ] || options=(--start "$out/law" --temperature 2)
+  [ ${#options[@]} -gt 0 ] || [ ! -e "$out-1/learn.json" ] || return 0
+  while [ -e "$out-$number/learn.json" ]; do number=$((number + 1)); done
+  learn agentsnet agentsnet "$seed" "$out-$number" "${options[@]}"
+  [ ! -d "$out-$number/law" ] || { run mkdir -p "$out"; run cp -r "$out-$number/law" "$out"; }
 }
 
 # learned RECIPE METHOD:RUN...: the episodes of those laws of training seeds 0 to 2 that are there: a method named
@@ -204,15 +215,7 @@ case $step in
   learn)
     [ $# -gt 0 ] || set -- 0
     share $#
-    for seed; do
-      out=runs/learn/agentsnet/$seed
-      { learn agentsnet agentsnet "$seed" "$out-first"
-        [ ! -d "$out-first/law" ] && [ -z "${DRY:-}" ] ||
-          learn agentsnet agentsnet "$seed" "$out" --start "$out-first/law" --temperature 2
-        # Where cooling down brought nothing, the law of the first run is what this seed learned.
-        [ ! -e "$out/learn.json" ] || [ -d "$out/law" ] || run cp -r "$out-first/law" "$out"
-        exit $failed; } &
-    done
+    for seed; do { advance "$seed"; exit $failed; } & done
     together
     ;;
   learn-task)

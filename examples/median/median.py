@@ -144,6 +144,10 @@ class MedianWorld(WorldBase):
         """Return a node's share of the score: 1 if its answer is the median, else 0."""
         return float(self._answers[node] == str(median(self._numbers)))
 
+    def standing(self, node: int) -> float:
+        """Return a node's progress: the share of all readings it holds, plus 1 if it is right."""
+        return (1 + len(self._heard[node])) / self.n + self.share(node)
+
     def score(self) -> Mapping[str, float]:
         """Return the share of nodes that answer the median, and the mean share of readings held."""
         right = sum(self.share(node) for node in range(self.n)) / self.n

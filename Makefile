@@ -44,9 +44,9 @@ $(VENV)/.installed-law: $(BIN)/python pyproject.toml constraints.txt
 	@$(PIP) -e '.[law]'
 	@touch $@ $(VENV)/.installed
 
-$(VENV)/.installed-dev: $(BIN)/python pyproject.toml constraints.txt distributions/smollm2/pyproject.toml
+$(VENV)/.installed-dev: $(BIN)/python pyproject.toml constraints.txt $(wildcard distributions/*/pyproject.toml)
 	@echo "installing waggle-swarm with what the tests need (torch is the large part)"
-	@$(PIP) -e '.[dev,all]' -e distributions/smollm2
+	@$(PIP) -e '.[dev,all]' $(patsubst %/pyproject.toml,-e %,$(wildcard distributions/*/pyproject.toml))
 	@touch $@ $(VENV)/.installed $(VENV)/.installed-law
 
 demo: $(VENV)/.installed-law

@@ -16,7 +16,7 @@
 #   recipes/gpu.sh specialists        one law against specialists: base, five controllers, episodes
 #   recipes/gpu.sh learn [SEED...]    AgentsNet from outcomes, seeds (0) side by side: explore; called again, cool down
 #   recipes/gpu.sh learn-task TASK [SEED...]  foraging, synchronization or median from outcomes, likewise
-#   recipes/gpu.sh outcomes           the laws that `learn` and `learn-task` left, seeds 0 to 2, in their tables
+#   recipes/gpu.sh outcomes           nano-outcome, and the laws that `learn` and `learn-task` left, in their tables
 #   recipes/gpu.sh pack [FOLDER]      archive every run that has rows (results/ if unset)
 # A factorial has the GPU to itself (ten arms of nano hold some 90 GB while they train, an arm of SmolLM2 46).
 # The one of nano is a call of ten minutes on an H200 with 16 cores, and leaves what it has when time is up:
@@ -99,18 +99,17 @@ advance() {
   [ ! -d "$out-$number/law" ] || { run mkdir -p "$out"; run cp -r "$out-$number/law" "$out"; }
 }
 
-# learned RECIPE METHOD:RUN...: the episodes of those laws of training seeds 0 to 2 that are there: a method named
+# learned RECIPE SEEDS METHOD:RUN...: the episodes of those laws of these training seeds that are there: a method named
 # without its law would end the call
 learned() {
-  local recipe=$1 pair seed methods=
-  shift
+  local recipe=$1 seeds=$2 pair seed methods=
+  shift 2
   for pair in "$@"; do
-    for seed in 0 1 2; do
+    for seed in $seeds; do
       [ ! -d "runs/learn/${pair#*:}/$seed/law" ] && [ -z "${DRY:-}" ] || methods+=,${pair%:*}-$seed
     done
   done
   [ -n "$methods" ] || { echo "$0: no law for $recipe; call learn or learn-task first" >&2; return 0; }
-  found=1
   play "learn/$recipe" "${methods#,}"
 }
 
@@ -228,11 +227,11 @@ case $step in
     together
     ;;
   outcomes)
-    found=0
-    learned outcomes outcomes:agentsnet
-    learned outcomes_kept outcomes:agentsnet
-    learned outcomes_beyond foraging:foraging synchronization:synchronization
-    [ "$found" -eq 1 ] || failed=1
+    for table in outcomes outcomes_kept; do
+      play "learn/$table" nano-outcome
+      learned "$table" "1 2" outcomes:agentsnet
+    done
+    learned outcomes_beyond "0 1 2" foraging:foraging synchronization:synchronization
     ;;
   pack)
     for rows in runs/*/rows.jsonl; do

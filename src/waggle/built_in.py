@@ -77,5 +77,7 @@ BUILT_IN: Mapping[Kind, Mapping[str, str]] = {
 }
 """Names of every kind, each with its `module:attribute`."""
 
-ELSEWHERE: Mapping[str, str] = {"smollm2": "waggle-swarm-smollm2"}
+ELSEWHERE: Mapping[str, str] = {
+    "nano-outcome": "waggle-swarm-nano-outcome", "smollm2": "waggle-swarm-smollm2",
+}  # fmt: skip
 """Laws of the project that are separate distributions, with the name to install."""

@@ -88,10 +88,11 @@ def test_a_packed_folder_is_not_hashed_and_has_the_digest_of_its_files(
 
 
 def test_the_laws_that_ship_have_digests_of_their_own() -> None:
-    if not all(map(shipped.present, ("nano", "smollm2"))):
+    names = "nano", "nano-outcome", "smollm2"
+    if not all(map(shipped.present, names)):
         pytest.skip("the weights are not in this checkout")
-    found = {plugins.get_law(name).digest for name in ("nano", "smollm2")}  # type: ignore[attr-defined]
-    assert len(found) == 2 and all(len(each) == DIGITS for each in found)
+    found = {plugins.get_law(name).digest for name in names}  # type: ignore[attr-defined]
+    assert len(found) == 3 and all(len(each) == DIGITS for each in found)
 
 
 def test_a_folder_is_hashed_once_until_it_changes(tmp_path: Path, counted: list[str]) -> None:

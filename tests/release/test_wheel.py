@@ -62,7 +62,9 @@ def test_the_wheel_is_small_and_holds_its_law(wheel: Path) -> None:
     law = shipped.manifest(shipped.folder("nano"))
     assert {f"waggle/shipped/nano/{name}" for name in (*law.files, shipped.LAW)} <= held
     assert not [
-        name for name in held if name.startswith(("benchmarks/", "tests/", "waggle_smollm2/"))
+        name
+        for name in held
+        if name.startswith(("benchmarks/", "tests/", "waggle_nano_outcome/", "waggle_smollm2/"))
     ]
     assert wheel.stat().st_size < LARGEST
 
@@ -127,21 +129,23 @@ def test_a_fresh_environment_shows_the_demo(wheel: Path, tmp_path: Path) -> None
     assert scores == ["1", "1"], shown
 
 
-def test_the_adapter_is_a_distribution_of_its_own(tmp_path: Path) -> None:
-    wheel = built(ROOT / "distributions/smollm2", tmp_path, ("-c", STORED))
+@pytest.mark.parametrize("name", ["nano-outcome", "smollm2"])
+def test_a_law_is_a_distribution_of_its_own(name: str, tmp_path: Path) -> None:
+    folder = name.replace("-", "_")
+    wheel = built(ROOT / "distributions" / folder, tmp_path, ("-c", STORED))
     archive = zipfile.ZipFile(wheel)
     (metadata,) = (n for n in archive.namelist() if n.endswith("/METADATA"))
     told = Parser().parsestr(archive.read(metadata).decode())
-    assert told["Name"] == "waggle-swarm-smollm2" and told["Version"] == waggle.__version__
+    assert told["Name"] == f"waggle-swarm-{name}" and told["Version"] == waggle.__version__
     (points,) = (n for n in archive.namelist() if n.endswith("/entry_points.txt"))
-    assert b"smollm2 = waggle_smollm2:law" in archive.read(points)
-    law = shipped.manifest(shipped.folder("smollm2"))
-    assert {f"waggle_smollm2/{name}" for name in (*law.files, shipped.LAW)} <= set(
+    assert f"{name} = waggle_{folder}:law".encode() in archive.read(points)
+    law = shipped.manifest(shipped.folder(name))
+    assert {f"waggle_{folder}/{file}" for file in (*law.files, shipped.LAW)} <= set(
         archive.namelist()
     )
 
 
-@pytest.mark.parametrize("name", ["nano", "smollm2"])
+@pytest.mark.parametrize("name", ["nano", "nano-outcome", "smollm2"])
 def test_a_packed_law_is_whole_small_and_its_card_is_its_results(name: str) -> None:
     folder = shipped.folder(name)
     law = shipped.verify(folder)

@@ -103,7 +103,7 @@ NOW = of_manifest(shipped.manifest(shipped.folder("nano"))) if shipped.present("
 needed = pytest.mark.skipif(not NOW, reason="the weights of nano are not here")
 
 
-@pytest.mark.parametrize("name", ["nano", "smollm2"])
+@pytest.mark.parametrize("name", ["nano", "nano-outcome", "smollm2"])
 def test_a_manifest_has_the_digest_of_its_law(name: str) -> None:
     if not shipped.present(name):
         pytest.skip(f"the weights of {name} are not here")

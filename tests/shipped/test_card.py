@@ -93,7 +93,7 @@ def test_a_law_that_learned_from_outcomes_names_every_training(
     assert [each["law"] for each in found.earlier] == [str(first), str(tmp_path / "0")]
     text = card(found, {})
     for part in (
-        "trained by the outcomes of episodes, after imitation", "| tasks | swarmbench/flocking |",
+        "trained by learning from outcomes, after imitation", "| tasks | swarmbench/flocking |",
         "Never trained on: Synchronization, Transport.", "| machine.device | cuda |",
         "Training 1: settings", "| stage_one.batch | 16 |", "| selected update | 7 |",
         "Training 2: settings", "| tasks | agentsnet |", "| minutes of learning | 0 |",

@@ -119,7 +119,7 @@ def _stage_two(recipe: Mapping[str, Any]) -> StageTwo:
 def _objective(law: Manifest) -> str:
     if _from_outcomes(law.training):
         taught = any(not _from_outcomes(each["training"]) for each in law.earlier)
-        return f"the outcomes of episodes, {'after imitation' if taught else 'without a teacher'}"
+        return f"learning from outcomes, {'after imitation' if taught else 'without a teacher'}"
     return objective(law.order, _stage_two(law.recipe), str(law.training.get("objective")))
 
 

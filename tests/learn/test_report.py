@@ -55,6 +55,22 @@ def arms_of(folder: Path) -> list[learning.Arm]:
     return learning._arms([runs.read(path) for path in runs.find(folder)])
 
 
+def test_a_metric_that_was_not_measured_has_no_panel(tmp_path: Path) -> None:
+    folder = save(tmp_path / "run")
+
+    def titles() -> str:
+        assert main(["report", str(folder)]) == 0
+        return (folder / "figures" / "learning.svg").read_text(encoding="utf-8")
+
+    assert "<!-- divergence (nats) -->" in titles()
+    lines = [json.loads(line) for line in (folder / runs.METRICS).read_text().splitlines()]
+    for line in lines:
+        line.pop("choice.divergence", None)
+    (folder / runs.METRICS).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert "<!-- divergence (nats) -->" not in titles()
+    assert "<!-- entropy (nats) -->" in titles()
+
+
 def cells(table: Any, row: str) -> list[str]:
     return [list(cells[1:]) for cells in table.rows if cells[0] == row][-1]
 

@@ -3,6 +3,7 @@
 import json
 import tomllib
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,7 @@ def test_a_run_measures_selects_and_resumes_to_the_same_weights(
     assert [row["update"] for row in rows] == [0, 1, 2]
     assert rows[0]["trial.gain"] == 0 and rows[2]["trial.low"] <= rows[2]["trial.high"]
     assert rows[1]["decisions"] == 8 * 3 * 2 and rows[1]["executable"] == 1
+    assert rows[2]["choice.divergence"] > 0
     said = json.loads((whole / "learn.json").read_text())
     assert said["batches"] == 2 and said["seed"] == 5 and said["law"]["cases"] == 4
     assert said["controls"].keys() == {"silent", "constant"}
@@ -150,9 +152,12 @@ def test_a_batch_is_sampled_ahead_but_not_over_a_checkpoint(
     monkeypatch.setattr(Rollouts, "begin", noted)
     settings = small(
         backbone, grammar_updates=0, ahead=True, batches=4, cases=1, trial_every=4, trial_cases=1,
-        final_cases=1, machine={"device": "cpu", "save_every": 2},
+        final_cases=1, kl=0.0, machine={"device": "cpu", "save_every": 2},
     )  # fmt: skip
-    assert Learner(settings, 5, tmp_path).learn().summary["batches"] == 4
+    seen: list[Mapping[str, float]] = []
+    learner = Learner(settings, 5, tmp_path, lambda _batch, values: seen.append(values))
+    assert learner.learn().summary["batches"] == 4
+    assert "choice.entropy" in seen[1] and "choice.divergence" not in seen[1], "not measured"
     assert played == [2, 2, 4, 4], "by weights of the batch before, or of the checkpoint"
 
 

@@ -320,6 +320,8 @@ class Learner:
                 norm += self._update(decisions.take(chosen), advantage[chosen], update, own_sums)
         sums = self.processes.add(own_sums)
         choices = max(1.0, sums.pop("choices", 0.0))
+        if self._reference is None:  # zero, since it was not measured
+            sums.pop("divergence", None)
         return {
             "gradient": norm / updates, "trained": float(max(1, len(order))),
             **{f"choice.{name}": value / choices for name, value in sums.items()},

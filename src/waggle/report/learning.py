@@ -55,7 +55,7 @@ PANELS = (
     ("choice.divergence", "from the start", "divergence (nats)"),
     ("dead", "cases whose episodes end alike", "dead groups"),
 )
-"""Metric, title and y axis of each panel."""
+"""Metric, title and y axis of each panel; a metric that no run has gets none."""
 
 
 Pick: TypeAlias = Callable[[Run], Gain | None]
@@ -320,7 +320,10 @@ def settings(arms: Sequence[Arm]) -> Table:
 def curves(arms: Sequence[Arm]) -> Figure:
     """Draw the metrics against batches, by arm, with the shuffled control dashed."""
     axes = canvas(2, 3, width=3.0, height=2.2)
-    for axis, (metric, title, unit) in zip(axes, PANELS, strict=True):
+    panels = [panel for panel in PANELS if any(_points(arm.runs, panel[0]) for arm in arms)]
+    for axis in axes[len(panels) :]:
+        axis.set_axis_off()
+    for axis, (metric, title, unit) in zip(axes, panels, strict=False):
         for place, arm in enumerate(arms):
             color = PALETTE[place % len(PALETTE)]
             _draw(axis, arm.runs, metric, color, "-", arm.label)
@@ -328,6 +331,8 @@ def curves(arms: Sequence[Arm]) -> Figure:
         axis.set(title=title, ylabel=unit, xlabel="batch")
         if metric == "trial.gain":
             axis.axhline(0.0, color="#111111", linewidth=0.8)
+        elif metric == "trial.executable":
+            axis.set_ylim(min(0.9, axis.get_ylim()[0]), 1.0)
     if len(arms) > 1 or arms[0].shuffled:
         legend(axes, "outside lower center", 4)
     seeds = max(len(arm.runs) for arm in arms)

@@ -75,7 +75,7 @@ def agentsnet(rows: Rows, recipe: Recipe) -> Table:
         ]
 
     return by_method(
-        "Frozen AgentsNet transfer", chosen, recipe,
+        "AgentsNet: soft scores and strict solved fraction", chosen, recipe,
         [*TITLES, *(f"N={n}" for n in sizes), "overall", f"{sizes[-1]}/{sizes[0]}",
          "msg. / agent", "avg. rank"],
         cells, better=[*["higher"] * (7 + len(sizes)), "fewest", "lower"],

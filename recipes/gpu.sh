@@ -208,8 +208,8 @@ case $step in
         exit $failed; } &
     done
     together
-    play specialists/specialists "" --seeds 4
-    play specialists/specialists ""
+    play specialists/specialists "joint,matched*,oracle*" --seeds 4
+    play specialists/specialists "joint,matched*,oracle*"
     ;;
   learn)
     [ $# -gt 0 ] || set -- 0

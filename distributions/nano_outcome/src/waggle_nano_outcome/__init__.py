@@ -11,4 +11,6 @@ from pathlib import Path
 
 from waggle.laws.shipped import Shipped
 
-law = Shipped("nano-outcome", "nano, after learning AgentsNet from outcomes.", Path(__file__).parent)
+law = Shipped(
+    "nano-outcome", "nano, after learning AgentsNet from outcomes.", Path(__file__).parent
+)

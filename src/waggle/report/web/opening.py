@@ -238,7 +238,8 @@ def _ceiling(scope: _Scope, recipe: Recipe) -> float | None:
 
 def _compared(rows: Rows, recipe: Recipe) -> str:
     """Return a sentence on the methods, tasks, populations, seeds and episodes."""
-    names = [label(recipe, name) for name in methods_of(rows, recipe)]
+    # The two laws of a specialist pair have one label.
+    names = list(dict.fromkeys(label(recipe, name) for name in methods_of(rows, recipe)))
     played = []
     for substrate, own in sorted(grouped(rows, lambda row: row.substrate).items()):
         tasks = {row.task for row in own}

@@ -138,6 +138,20 @@ def test_a_compiled_layer_is_one_graph_for_passes_of_any_shape(
     assert all(p.grad is not None for p in student.trainable().values())
 
 
+def test_one_sequence_after_another_costs_no_gradient_of_the_whole_row_each(
+    student: Student,
+) -> None:
+    """A slice of the row for each sequence did: a pass of 300 took ten times as long."""
+    seen, names = [nll_of(student, batch_of(6)).sum().grad_fn], set()
+    while seen:
+        node = seen.pop()
+        if node is not None and node not in names:
+            names.add(node)
+            seen.extend(before for before, _ in node.next_functions)
+    slices = [node for node in names if type(node).__name__ == "SliceBackward0"]
+    assert len(slices) <= 4 * len(decoder_of(student.model).layers)
+
+
 def test_flash_attention_is_for_half_precision_on_a_gpu() -> None:
     assert not varlen.usable("cpu", torch.bfloat16)
     assert not varlen.usable("cuda", torch.float32)

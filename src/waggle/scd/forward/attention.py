@@ -6,7 +6,6 @@ layers. Elsewhere attention runs on one sequence after another.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import torch
@@ -65,9 +64,13 @@ def _one_by_one(
 ) -> Tensor:  # fmt: skip
     """Attend sequence by sequence; the queries of a sequence are its last tokens."""
     groups = q.shape[1] // k.shape[1]
+    # One split of the row has one gradient; a slice for each sequence would have one of the whole
+    # row each.
+    queries_of = q.split(ragged.bounds.diff().tolist())
+    keys_of, values_of = (states.split(bounds.diff().tolist()) for states in (k, v))
     found = []
-    for own, keys in zip(_spans(ragged.bounds), _spans(bounds), strict=True):
-        queries, count = own.stop - own.start, keys.stop - keys.start
+    for own, its_keys, its_values in zip(queries_of, keys_of, values_of, strict=True):
+        queries, count = len(own), len(its_keys)
         mask = None
         if queries < count or (window is not None and window < count):
             at = torch.arange(count, device=q.device)
@@ -75,15 +78,11 @@ def _one_by_one(
             if window is not None:
                 mask &= at[None] > at[count - queries :, None] - window
         some = F.scaled_dot_product_attention(
-            q[own].transpose(0, 1)[None], _repeated(k[keys], groups), _repeated(v[keys], groups),
+            own.transpose(0, 1)[None], _repeated(its_keys, groups), _repeated(its_values, groups),
             attn_mask=mask, is_causal=mask is None, scale=scaling,
         )  # fmt: skip
         found.append(some[0].transpose(0, 1))
     return torch.cat(found)
-
-
-def _spans(bounds: Tensor) -> list[slice]:
-    return [slice(start, end) for start, end in pairwise(bounds.tolist())]
 
 
 def _repeated(states: Tensor, groups: int) -> Tensor:

@@ -59,6 +59,53 @@ def test_parts_add_up_and_merge(
     assert "not played yet: gone" in screen and "###" not in screen and "report.md" in screen
 
 
+def test_a_law_of_ones_own_plays_a_recipe_and_stands_beside_stored_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe, here, there = tmp_path / "small.toml", str(tmp_path / "here"), str(tmp_path / "there")
+    recipe.write_text(RECIPE)
+    base = ("eval", str(recipe), "--executor", "inline")
+    run(capsys, *base, "--out", there, "--methods", "one,two")
+    mine = ("--law", "relay")
+    done = run(capsys, *base, "--out", here, *mine)
+    assert (done["played"], done["known"], done["cells"]) == (3, 0, 3)
+    merged = run(capsys, *base, "--out", here, *mine, "--merge", there)
+    assert merged["merged"] == {there: {"taken": 6, "known": 0, "foreign": 0, "older": 0}}
+    assert main(["report", here]) == 0
+    text = capsys.readouterr().out
+    assert "relay" in text and "one (law heuristic)" in text
+    done = run(capsys, *base, "--out", here, *mine, "--methods", "relay,one")
+    assert (done["played"], done["known"]) == (0, 6)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--law", "one"), "law 'one' is unknown"),
+        (("--law.model", "m"), "--law.* belongs to a law; name one with --law"),
+        (("--law", "heuristic", "--law.depth", "3"), "has no option --law.depth"),
+    ],
+)
+def test_a_wrong_law_of_ones_own_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
+) -> None:
+    recipe = tmp_path / "small.toml"
+    recipe.write_text(RECIPE)
+    assert main(["eval", str(recipe), "--out", str(tmp_path / "run"), *words]) == 2
+    error = capsys.readouterr().err
+    assert said in error and len(error.splitlines()) == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_law_that_the_recipe_has_is_a_method_of_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = tmp_path / "small.toml"
+    recipe.write_text(RECIPE.replace("one", "heuristic"))
+    assert main(["eval", str(recipe), "--out", str(tmp_path / "run"), "--law", "heuristic"]) == 2
+    assert "play it with --methods heuristic" in capsys.readouterr().err
+
+
 def test_a_dry_run_counts_and_plays_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,4 +1,8 @@
-"""A chat endpoint as the teacher: sampled at 0.2, kept, resumed, and refused when it babbles."""
+"""A chat endpoint as the teacher: sampled at 0.2, kept, resumed, and refused when it babbles.
+
+What a real endpoint is asked for is shown end to end, with `waggle serve --law expert` in its
+place: it teaches a law that is trained and exported, and it is the decision source of a recipe.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,8 @@ from waggle.core.schema import Decision
 from waggle.corpus.curriculum import Curriculum
 from waggle.corpus.settings import CorpusSettings
 from waggle.corpus.store import Store
+from waggle.evaluate.rows import read_rows
+from waggle.laws.origin import origin
 
 
 @pytest.fixture(scope="module")
@@ -133,3 +139,78 @@ def test_a_live_endpoint_teaches_what_its_law_teaches(corpus: Path, served: str)
         key: decision for key, (decision, _) in own.items()
     }
     assert len({decision for decision, _ in own.values()}) > 3
+
+
+TRAINING = """
+name = "taught"
+backbone = "tiny-random"
+max_context = 4000
+[corpus]
+tasks = ["beacon"]
+[transitions]
+tasks = ["beacon"]
+law = "expert"
+train = 16
+validation = 8
+probe = 8
+test = 8
+n = [4]
+rounds = 3
+[stage_one]
+updates = 2
+batch = 2
+[stage_two]
+updates = 2
+batch = 2
+transition_batch = 2
+[run]
+device = "cpu"
+dtype = "float32"
+validation_records = 4
+"""
+
+
+def test_a_law_is_trained_on_what_an_endpoint_taught(
+    corpus: Path, served: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert label(corpus, served) == 0
+    recipe = tmp_path / "taught.toml"
+    recipe.write_text(TRAINING)
+    out = tmp_path / "run"
+    assert main(["train", str(recipe), "--corpus", str(corpus), "--out", str(out)]) == 0
+    law = out / "seed-0" / "scd" / "law"
+    assert origin(str(law)).teacher == "chat"
+    assert main(["run", "beacon", "-n", "4", "--rounds", "2", "--law", str(law),
+                 "--out", str(tmp_path)]) == 0  # fmt: skip
+
+
+RECIPE = """
+title = "Sources"
+[methods.expert]
+law = "expert"
+[[blocks]]
+methods = ["expert"]
+tasks = ["beacon", "silo/III-26"]
+n = [8]
+seeds = { start = 10000, count = 2 }
+rounds = [6]
+shock = true
+"""
+
+
+def test_an_endpoint_decides_for_a_whole_recipe_as_its_law_does(
+    served: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe, out = tmp_path / "sources.toml", tmp_path / "run"
+    recipe.write_text(RECIPE)
+    base = ["eval", str(recipe), "--out", str(out)]
+    assert main(base) == 0
+    asked = ["--law", "chat", "--law.base-url", served, "--law.model", "gpt-4o"]
+    assert main([*base, *asked]) == 0
+    scores = {(row.method, row.task, row.seed): row.scores for row in read_rows(out)}
+    assert len(scores) == 8
+    for (method, task, seed), found in scores.items():
+        assert found == scores["expert", task, seed], method
+    capsys.readouterr()
+    assert main(["report", str(out)]) == 0
+    assert "gpt-4o" in capsys.readouterr().out

@@ -24,6 +24,7 @@ from waggle.api.options import SETTINGS, mirror
 from waggle.cli.errors import invalid
 from waggle.core.errors import ConfigError, suggest
 from waggle.core.protocols import Law
+from waggle.laws.local import LocalLaw
 from waggle.runtime import watchdog
 
 Flag: TypeAlias = Annotated[bool, Parameter(negative="", show_default=False)]
@@ -152,6 +153,18 @@ def make_law(name: str, options: Mapping[str, str] | None = None) -> Law:
     """
     found = find_law(name)
     return found.make(**_converted("law", name, options or {}, found.options))
+
+
+def read_law(name: str, options: Mapping[str, str] | None = None) -> tuple[str, dict[str, Any]]:
+    """Return a law and its options as a recipe names them; a folder is one of law `local`."""
+    found = find_law(name)
+    given = _converted("law", name, options or {}, found.options)
+    if not found.own:
+        return name, given
+    law = found.make(**given)
+    assert isinstance(law, LocalLaw)
+    model, adapter = law.weights
+    return "local", {"model": model, **({"adapter": adapter} if adapter else {}), **given}
 
 
 class LawOption(NamedTuple):

@@ -249,6 +249,17 @@ def with_worker(recipe: Recipe, hired: Mapping[str, Any]) -> Recipe:
     return recipe.model_copy(update={"methods": methods, "blocks": blocks})
 
 
+def with_law(recipe: Recipe, name: str, spec: MethodSpec) -> Recipe:
+    """Return the recipe with one more method, which plays in every block."""
+    if name in recipe.methods:
+        raise ConfigError(f"the recipe has a method {name!r}; play it with --methods {name}")
+    blocks = [
+        block.model_copy(update={"methods": [*block.methods, name]}) for block in recipe.blocks
+    ]
+    methods = {**recipe.methods, name: settled(spec)}
+    return recipe.model_copy(update={"methods": methods, "blocks": blocks})
+
+
 def _same_play(one: MethodSpec, two: MethodSpec) -> bool:
     """Return whether two methods with workers differ only in what tables print."""
     printed = {"label", "group", "ranked"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,8 +18,10 @@ from waggle.cli.options import (
     Chosen,
     ChosenSizes,
     Flag,
+    LawOptions,
     WorkerOptions,
     at_least_one,
+    read_law,
     read_worker,
     words,
 )
@@ -58,6 +61,8 @@ def evaluate(
     again: Flag = False,
     merge: list[Path] | None = None,
     dry_run: Flag = False,
+    law: str = "",
+    law_options: LawOptions = None,
     worker: str = "",
     worker_options: WorkerOptions = None,
     json: AsJson = False,
@@ -68,9 +73,11 @@ def evaluate(
     what is missing or failed, so an interrupted run loses no finished cell. Parts can be played at
     different times and, with `--merge`, on different machines. A law is skipped if its weights are
     missing, or if it was retrained after its finished rows were played; if `--methods` names it,
-    the command fails instead. Write the tables with `waggle report DIR`. Example:
+    the command fails instead. Write the tables with `waggle report DIR`. Examples:
 
     `waggle eval recipes/silo_sources.toml --methods expert,heuristic -n 16 --seeds 1`
+
+    `waggle eval recipes/tables/same_runtime.toml --law chat --law.base-url URL --law.model gpt-4o`
 
     Args:
         recipe: Evaluation recipe, a TOML file as in `recipes/`.
@@ -95,6 +102,10 @@ def evaluate(
         merge: Play nothing; import finished rows of the recipe from this run directory or archive.
             With --again, they replace rows that differ or have other weights. Can be repeated.
         dry_run: Play nothing; print the cells and decisions of each method, finished and remaining.
+        law: A law of your own as one more method of the recipe, in every block: a name from
+            `waggle list laws` or a law's folder. Pass its options as `--law.KEY VALUE`. Only this
+            law is played unless `--methods` names others; with `--merge`, the stored rows of all
+            methods are imported beside its own.
         worker: Use this worker for the methods that have private workers, instead of theirs. Pass
             its options as `--worker.KEY VALUE`; schedules stay as in the recipe.
     """
@@ -102,6 +113,10 @@ def evaluate(
     chosen = plan.load(recipe)
     if hired := read_worker(worker, worker_options):
         chosen = plan.with_worker(chosen, hired)
+    if law or law_options:
+        name, spec = _own_method(law, law_options)
+        chosen = plan.with_law(chosen, name, spec)
+        methods = methods or ("" if merge else name)
     catalog.check(chosen)  # fail now, not after everything has been played
     cells = whole = plan.cells(chosen)
     place = out or Path("runs") / recipe.stem
@@ -150,6 +165,15 @@ def evaluate(
     if end is not None:
         end()
     return 1 if outcome.failed or faults else 0
+
+
+def _own_method(law: str, options: Mapping[str, str] | None) -> tuple[str, plan.MethodSpec]:
+    """Return the method of `--law`, named after the model of an endpoint, else after the law."""
+    if not law:
+        raise ConfigError("--law.* belongs to a law; name one with --law")
+    known, given = read_law(law, options)
+    name = re.sub(r"[^A-Za-z0-9._+-]+", "-", (options or {}).get("model", law)).strip("-._+")
+    return name, plan.MethodSpec(law=known, options=given, group="Your law")
 
 
 def _count(cells: Sequence[Cell], done: Mapping[Key, Row], *, json: bool) -> int:

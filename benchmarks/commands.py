@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from waggle.cli import console
 from waggle.cli.options import AsJson, Chosen, Flag, Size, at_least_one, words
@@ -214,6 +214,7 @@ def train(
     backbone: str | None = None,
     corpus: Path = Path("corpus"),
     updates: int = 20,
+    warm_up: int = 8,
     tokens_per_pass: int | None = None,
     first: Flag = False,
     capture: bool | None = None,
@@ -232,7 +233,8 @@ def train(
         recipe: A recipe file.
         backbone: A backbone that replaces the recipe's.
         corpus: Folder of a labelled corpus with transitions.
-        updates: Updates that are timed, after eight warm-up updates.
+        updates: Updates that are timed.
+        warm_up: Updates before them, which are not timed.
         tokens_per_pass: Tokens of one forward pass.
         first: Measure stage one, on the decision records of the corpus.
         capture: Whether to replay updates as CUDA graphs; overrides the recipe.
@@ -242,12 +244,15 @@ def train(
     from waggle.scd.config import Recipe, read_recipe
 
     at_least_one(updates=updates)
+    if warm_up < 0:
+        raise ConfigError(f"--warm-up must not be negative, not {warm_up}")
     data = read_recipe(recipe).model_dump()
     data["backbone"] = backbone or data["backbone"]
     run = {"tokens_per_pass": tokens_per_pass, "capture": capture}
     data["run"] |= {name: value for name, value in run.items() if value is not None}
     chosen = Recipe.model_validate(data)
-    found = bench_train(chosen, corpus, updates, stage=1 if first else 2, law=law)
+    stage: Literal[1, 2] = 1 if first else 2
+    found = bench_train(chosen, corpus, updates, stage=stage, law=law, warm_up=warm_up)
     if json:
         console.dump(found._asdict())
         return

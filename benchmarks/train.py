@@ -30,8 +30,8 @@ from waggle.scd.ship.export import export
 from waggle.scd.train.objective import Objective
 from waggle.scd.train.trainer import Plan, Trainer
 
-WARM = 8
-"""Number of warm-up updates, which are not counted."""
+WARM_UP = 8
+"""Default number of warm-up updates, which are not counted."""
 READ = 5
 """Maximum number of updates between readings of the losses, which wait for the device."""
 STAGE_TWO = 648
@@ -68,7 +68,7 @@ class Speed(NamedTuple):
 
 def bench_train(
     recipe: Recipe, corpus: Path, updates: int, *, stage: Literal[1, 2] = 2,
-    law: Path | None = None,
+    law: Path | None = None, warm_up: int = WARM_UP,
 ) -> Speed:  # fmt: skip
     """Time updates of a training stage; if `law` is given, export the result there as a law."""
     run, name = recipe.run, recipe.backbone
@@ -79,9 +79,9 @@ def bench_train(
             recipe = recipe.model_copy(update={"backbone": made})
         student = Student(recipe, 0)
         trainer = _trainer(student, recipe, run, corpus, stage, Path(folder))
-        speed = _measured(recipe, trainer, updates)._replace(backbone=name)
+        speed = _measured(recipe, trainer, updates, warm_up)._replace(backbone=name)
         if law is not None:
-            export(student, law, {"objective": "rehearsal", "updates": WARM + updates})
+            export(student, law, {"objective": "rehearsal", "updates": warm_up + updates})
         return speed
 
 
@@ -108,17 +108,18 @@ def _trainer(
     return Trainer(student, objective, batches, none_of(rows), plan, folder)
 
 
-def _measured(recipe: Recipe, trainer: Trainer, updates: int) -> Speed:
+def _measured(recipe: Recipe, trainer: Trainer, updates: int, warm_up: int) -> Speed:
     cuda = torch.cuda.is_available()
-    times, values = [time.perf_counter()], list[Mapping[str, float]]()
-    for update, found in trainer.steps(0, WARM + updates):
-        if update >= WARM and found:
+    begun = warm = ended = time.perf_counter()
+    values: list[Mapping[str, float]] = []
+    for update, found in trainer.steps(0, warm_up + updates):
+        if update >= warm_up and found:
             values.append(found)
-        if update in (WARM - 1, WARM + updates - 1):
+        if update in (warm_up - 1, warm_up + updates - 1):
             if cuda:
                 torch.cuda.synchronize()
-            times.append(time.perf_counter())
-    begun, warm, ended = times
+            ended = time.perf_counter()
+            warm = ended if update < warm_up else warm
     seconds = (ended - warm) / updates
 
     def mean(name: str) -> float:

@@ -19,8 +19,7 @@ from waggle.scd.files import read_tensors
 def test_updates_of_either_stage_are_measured(
     recipe: Recipe, corpus: Path, monkeypatch: pytest.MonkeyPatch, stage: Literal[1, 2]
 ) -> None:
-    monkeypatch.setattr(train, "WARM", 1)
-    speed = train.bench_train(recipe, corpus, 1, stage=stage)
+    speed = train.bench_train(recipe, corpus, 1, stage=stage, warm_up=1)
     assert 0 < speed.computed <= speed.tokens and speed.seconds > 0
     assert speed.tokens_per_second == pytest.approx(speed.tokens / speed.seconds)
     assert speed.stage_seconds == pytest.approx(648 * speed.seconds)
@@ -36,9 +35,8 @@ def test_a_known_shape_is_trained_with_random_weights(
     }  # fmt: skip
     monkeypatch.setitem(shapes.SHAPES, "small-shape", ("Llama", small))
     monkeypatch.setattr(shapes, "load_tokenizer", lambda _: nano_tokenizer())
-    monkeypatch.setattr(train, "WARM", 1)
     chosen = recipe.model_copy(update={"backbone": "small-shape"})
-    speed = train.bench_train(chosen, corpus, 1, stage=1)
+    speed = train.bench_train(chosen, corpus, 1, stage=1, warm_up=0)
     assert speed.backbone == "small-shape" and speed.tokens > 0
 
 
@@ -62,14 +60,13 @@ def test_recipes_of_large_backbones_are_rehearsed_with_random_weights(
         small["head_dim"] = 8
     monkeypatch.setitem(shapes.SHAPES, "small-shape", (family, small))
     monkeypatch.setattr(shapes, "load_tokenizer", lambda _: nano_tokenizer())
-    monkeypatch.setattr(train, "WARM", 1)
     own = read_recipe(Path(__file__).parents[2] / "recipes" / f"{name}.toml")
     run = own.run.model_copy(update={"device": "cpu", "dtype": "float32", "compile": False})
     two = own.stage_two.model_copy(update={"updates": 2, "batch": 2, "transition_batch": 2})
     rank = own.adaptation.model_copy(update={"rank": 4})
     changed = {"backbone": "small-shape", "run": run, "stage_two": two, "adaptation": rank}
     law = tmp_path / "law"
-    train.bench_train(own.model_copy(update=changed), corpus, 1, law=law)
+    train.bench_train(own.model_copy(update=changed), corpus, 1, law=law, warm_up=0)
     weights = read_tensors(law / "adapter_model.safetensors")
     assert weights and all("lora_" in key for key in weights)
     assert f'"name": "{own.name}"' in (law / "waggle.json").read_text(encoding="utf-8")
@@ -79,7 +76,6 @@ def test_the_command_prints_json(
     recipe: Recipe, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(train, "WARM", 1)
     path = tmp_path / "recipe.toml"
     path.write_text(
         f'backbone = "{recipe.backbone}"\nmax_context = 4000\n'
@@ -87,6 +83,8 @@ def test_the_command_prints_json(
         encoding="utf-8",
     )
     asked = ["bench", "train", str(path), "--corpus", str(corpus), "--first"]
-    assert main([*asked, "--updates", "1", "--tokens-per-pass", "5000", "--json"]) == 0
+    once = ("--updates", "1", "--warm-up", "1", "--tokens-per-pass", "5000", "--json")
+    assert main([*asked, *once]) == 0
     assert json.loads(capsys.readouterr().out)["updates"] == 1
     assert main([*asked, "--updates", "0"]) == 2
+    assert main([*asked, "--warm-up", "-1"]) == 2

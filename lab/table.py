@@ -15,15 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from waggle import plugins
-from waggle.core.protocols import Decode, Request, World
-from waggle.core.record import RoundRecord
+from waggle.core.protocols import Decode, Request
 from waggle.core.schema import Decision, View
 from waggle.core.seeds import generator, mix
 from waggle.learn.config import Settings, development_cases, training_cases
 from waggle.learn.credit import Batch, progress
 from waggle.learn.decisions import SampledDecision, pack, stack
 from waggle.learn.luck import Job, SampledEpisode, jobs_of
-from waggle.learn.rollout import discounted, shares
+from waggle.learn.rollout import append_rewards, returns
 from waggle.runtime.recorder import Memory
 from waggle.runtime.sync import Engine, play_together
 
@@ -109,14 +108,9 @@ def sampled(settings: Settings, law: Table, jobs: Sequence[Job]) -> Batch:
     memories = [Memory() for _ in jobs]
     stood: list[list[NDArray[np.float64]]] = [[] for _ in jobs]
 
-    def note(place: int, _entry: RoundRecord, world: World) -> None:
-        local_rewards = shares(world, "standing", own=0.5)
-        assert local_rewards is not None
-        stood[place].append(local_rewards)
-
     def engines() -> Iterator[Engine]:
         for place, job in enumerate(jobs):
-            watch = partial(note, place)
+            watch = partial(append_rewards, settings, stood[place])
             yield SampledEpisode(job, law, sinks=[memories[place]], watch=watch)
 
     for _ in play_together(engines(), law, 1_024):
@@ -124,10 +118,8 @@ def sampled(settings: Settings, law: Table, jobs: Sequence[Job]) -> Batch:
     ways, decided, scores = [], [], []
     for job, memory, values in zip(jobs, memories, stood, strict=True):
         record = memory.record()
-        way, fork = discounted(np.stack(values), settings.discount), job.fork(record.header.rounds)
-        if settings.gained:
-            way[1:] -= np.stack(values)[:-1]
-        way[:fork] = np.nan
+        fork = job.fork(record.header.rounds)
+        way = returns(values, settings, fork)
         some = [
             SampledDecision(
                 [law.place[mix(u.entropy, job.luck)]], [], [], u.node, entry.round, True

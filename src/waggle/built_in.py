@@ -25,6 +25,7 @@ BUILT_IN: Mapping[Kind, Mapping[str, str]] = {
         "agentnet": "waggle.baselines.peers.agentnet:agentnet",
         "arg-designer": "waggle.baselines.peers.arg_designer:arg_designer",
         "chat": "waggle.laws.chat:ChatLaw",
+        "constant": "waggle.laws.controls:Constant",
         "dmoa": "waggle.baselines.peers.dmoa:dmoa",
         "expert": "waggle.laws.expert.law:Expert",
         "fixedswarm": "waggle.baselines.matched:FixedSwarm",

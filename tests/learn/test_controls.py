@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,8 @@ from waggle.core.options import actions
 from waggle.core.order import Order
 from waggle.core.protocols import Case, Decode, Law, Request
 from waggle.core.schema import WAIT, Decision
-from waggle.learn.controls import controlled
+from waggle.learn.controls import Taken, controlled, taken, usual
+from waggle.runtime.recorder import Memory, Sink
 from waggle.runtime.sync import Engine
 
 SHUFFLED: Order = "shuffled"
@@ -55,6 +57,11 @@ class Noted:
         return decodes
 
 
+def play(case: Case, law: Any, *sinks: Sink) -> None:
+    world = plugins.get_substrate(case.substrate).open(case)
+    Engine(world, law, case, order=law.order, sinks=sinks).play()
+
+
 @pytest.mark.parametrize(
     ("case", "kind"),
     [
@@ -64,10 +71,17 @@ class Noted:
     ],
 )
 def test_a_constant_node_does_the_same_thing_to_the_end(case: Case, kind: str) -> None:
-    noted = Noted(controlled(Varied(kind), "constant"))
-    world = plugins.get_substrate(case.substrate).open(case)
-    Engine(world, noted, case, order=noted.order).play()
+    free = Memory()
+    play(case, Varied(kind), free)
+    most = usual([taken(free.record())])
+    assert next(iter(most.values()))[0].startswith(kind)
+    noted = Noted(controlled(Varied(kind), "constant", most))
+    play(case, noted)
     for said in noted.said.values():
-        settled = said[len(said) // 2 :]
-        assert settled[0].task_action.startswith(kind)
-        assert len({decision.task_action for decision in settled}) == 1 < len(settled)
+        assert said[0].task_action.startswith(kind)
+        assert len({decision.task_action for decision in said}) == 1 < len(said)
+
+
+def test_what_is_usual_is_counted_over_all_episodes_of_a_task() -> None:
+    episodes = [Taken("a", {"X": 3, "Y": 1}), Taken("a", {"Y": 4}), Taken("b", {"Z": 1})]
+    assert usual(episodes) == {"a": ("Y", "X"), "b": ("Z",)} == usual(episodes[::-1])

@@ -59,9 +59,9 @@ def test_the_credit_that_was_used_is_what_is_compared(
     assert (found["decisions"], found["mattered"]) == (4, 4)
 
 
-@pytest.mark.parametrize("credit", ["group", "frozen"])
+@pytest.mark.parametrize("credit", ["group", "frozen", "progress"])
 def test_a_law_that_samples_is_measured(settings: Settings, credit: str) -> None:
-    settings = settings.model_copy(update={"credit": credit})
+    settings = settings.model_copy(update={"credit": credit, "rounds": 3, "probes": 2})
     player: Any = Player(find_start(settings), settings)
     found = measure(player, None, settings, seed=0)
     assert found["decisions"] == settings.fidelity

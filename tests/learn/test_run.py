@@ -17,7 +17,13 @@ from waggle.core.errors import ConfigError
 from waggle.evaluate import plan as evaluation
 from waggle.evaluate.stats import Interval
 from waggle.learn import imitation, learner
-from waggle.learn.config import Settings, development_cases, read_settings, training_cases
+from waggle.learn.config import (
+    Settings,
+    development_cases,
+    kept_cases,
+    read_settings,
+    training_cases,
+)
 from waggle.learn.learner import Learner
 from waggle.learn.rollout import Rollouts
 from waggle.models.nano import nano_tokenizer
@@ -216,7 +222,59 @@ def test_no_process_that_plays_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["learn", "beacon", "--processes", "0", "--out", str(tmp_path / "out")]) == 2
-    assert capsys.readouterr().err == "waggle: --processes must be at least 1\n"
+    error = capsys.readouterr().err
+    assert "machine.processes: Input should be greater than or equal to 1; got 0" in error
+
+
+def test_sampling_ahead_with_one_player_is_refused(backbone: Path, tmp_path: Path) -> None:
+    recipe = tmp_path / "ahead.toml"
+    recipe.write_text('tasks = ["beacon"]\nahead = true\n', encoding="utf-8")
+    with pytest.raises(ConfigError, match="ahead = true needs several players"):
+        read_settings(recipe)
+    assert read_settings(recipe, processes=2).machine.processes == 2
+
+
+def test_a_finished_run_is_read_and_not_played_again(
+    backbone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = small(backbone, batches=1, cases=1, replays=2, trial_cases=1, final_cases=2)
+    first = Learner(settings, 5, tmp_path).learn()
+    monkeypatch.setattr(learner, "rollouts", None)
+    again = Learner(settings, 5, tmp_path).learn()
+    assert (again.law, again.found.gain) == (first.law, first.found.gain)
+    assert again.summary == json.loads((tmp_path / "learn.json").read_text(encoding="utf-8"))
+    with pytest.raises(TypeError):  # more is asked for, so something is played
+        Learner(settings.model_copy(update={"fidelity": 4}), 5, tmp_path).learn()
+
+
+def test_what_is_compared_is_what_is_exported(
+    backbone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Interval, "above_zero", True)
+    played: list[dict[str, Any]] = []
+    greedy = Rollouts.greedy
+
+    def watched(self: Rollouts, weights: Any, *given: Any) -> Any:
+        played.append(read_tensors(weights.path))
+        return greedy(self, weights, *given)
+
+    monkeypatch.setattr(Rollouts, "greedy", watched)
+    settings = small(backbone, batches=1, cases=1, replays=2, trial_cases=1, final_cases=2)
+    law = Learner(settings, 5, tmp_path).learn().law
+    assert law is not None
+    shards = [read_tensors(path) for path in sorted(law.glob("*.safetensors"))]
+    exported = {name: weight for shard in shards for name, weight in shard.items()}
+    for name, weight in played[-1].items():
+        assert name not in exported or exported[name].float().equal(weight.float()), name
+    assert exported
+
+
+def test_late_counterevidence_is_for_what_is_learned() -> None:
+    settings = Settings(
+        tasks=("silo/III-26",), shock=True, rehearse=("silo",), kept_cases=3, n=(16,)
+    )
+    assert all(case.shock for case in development_cases(settings, 2, final=True))
+    assert not any(case.shock for case in kept_cases(settings)), "I-01 to I-03 have none"
 
 
 def test_a_world_without_a_headline_is_refused(
@@ -268,14 +326,14 @@ def test_what_is_rehearsed_is_drawn_alike_from_all_names_and_sizes_and_measured(
     assert [{case.n for case in cases} for cases in groups] == [{3}, {4}]
     assert [len(cases) for cases in groups] == [2, 2], "each has more decisions than are kept"
     run, drawn = Learner(settings, 0, tmp_path), []
-    imitate = run._imitate
+    imitate = run.updates.imitate
     monkeypatch.setattr(
-        run, "_imitate", lambda rows, w: (drawn.append((len(rows), w)), imitate(rows, w))
+        run.updates, "imitate", lambda rows, w: (drawn.append((len(rows), w)), imitate(rows, w))
     )
     said = run.learn().summary["kept"]
     assert said["start"].keys() == {"median/median n=3", "median/median n=4"}
     assert said["law"]["cases"] == 2
-    assert run._rehearsal is not None and len(run._rehearsal) == 16
+    assert run.updates.rehearsal is not None and len(run.updates.rehearsal) == 16
     assert sum(count for count, _ in drawn) == 4 * 3 * 2, "as many as decisions are trained on"
     assert all(count * weight == pytest.approx(0.5) for count, weight in drawn)
 
@@ -299,7 +357,8 @@ def test_recipes_can_be_read_and_tables_name_the_laws_that_they_make() -> None:
         for path in sorted(folder.glob("*.toml"))
         if "credit" in tomllib.loads(path.read_text(encoding="utf-8"))
     }
-    assert all(settings.minutes <= 10 for settings in found.values())
+    gpu = [settings for settings in found.values() if settings.machine.processes > 2]
+    assert all(settings.minutes <= 10 for settings in gpu) and len(gpu) == len(found) - 1
     assert {"agentsnet", "foraging", "synchronization", "median"} <= found.keys()
     for name in ("outcomes", "outcomes_kept", "outcomes_beyond"):
         cells = evaluation.cells(evaluation.load(folder / f"{name}.toml"))

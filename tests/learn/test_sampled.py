@@ -9,11 +9,11 @@ import torch
 from tests.backbones import save_backbone
 from waggle.learn.config import Settings, training_cases
 from waggle.learn.decisions import stack
-from waggle.learn.learner import _logits
 from waggle.learn.losses import lay_out_choices, log_policy
 from waggle.learn.luck import jobs_of
 from waggle.learn.rollout import Player
 from waggle.learn.start import find_start, open_student
+from waggle.learn.updates import logits_of
 from waggle.models.nano import nano_tokenizer
 from waggle.scd.forward.ragged import lay_out
 
@@ -32,7 +32,7 @@ def differences(settings: Settings, tokens: int = 512) -> np.ndarray[Any, Any]:
     ragged = lay_out(found.ids, found.lengths, found.prompts, device=student.device)
     shown = lay_out_choices(found, np.ones(len(found)), student.device)
     with torch.no_grad(), student.arithmetic():
-        logp = log_policy(_logits(student, ragged), shown, settings.temperature)
+        logp = log_policy(logits_of(student, ragged), shown, settings.temperature)
     taken = logp.gather(1, shown.taken.unsqueeze(1)).squeeze(1)
     difference: np.ndarray[Any, Any] = (taken - shown.sampled).abs().cpu().numpy()
     assert len(difference) > len(found), "there are several choices in a decision"

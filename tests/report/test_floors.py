@@ -10,7 +10,8 @@ from tests.report import sheets
 from waggle.evaluate.plan import Cell, Recipe
 from waggle.evaluate.rows import Row
 from waggle.report import catalog
-from waggle.report.floors import NO_DIFFERENCE, QUESTION, plain
+from waggle.report.floors import BELOW, NO_DIFFERENCE, QUESTION, best_floor, plain
+from waggle.report.rows import difference, metric, of
 from waggle.report.tables import Table, markdown
 
 METHODS: dict[str, dict[str, Any]] = {
@@ -87,7 +88,7 @@ def test_differences_are_of_the_teacher_and_of_the_best_law() -> None:
     found = table("floors-swarmbench", recipe(SWARM))
     assert line(found, "Expert minus Relay")[1] == "+0.25 [+0.25, +0.25]"
     assert line(found, "Expert minus FixedSwarm")[1] == "+0.12 [+0.12, +0.12]"
-    assert line(found, "Best law minus the better floor")[1] == "Expert +0.25 [+0.25, +0.25]"
+    assert line(found, "Best law minus the best floor")[1] == "Expert +0.25 [+0.25, +0.25]"
 
 
 def test_a_task_where_the_interval_holds_zero_is_marked() -> None:
@@ -100,8 +101,36 @@ def test_where_relaying_harms_the_floor_is_to_stay_silent() -> None:
     made = recipe(SWARM)
     loud = sheets.played(made, lambda cell: {**SCORES, "quiet": 0.75}[cell.method])
     found = table("floors-swarmbench", made, loud)
-    assert line(found, "Best law minus the better floor")[1] == "Expert +0.00 [+0.00, +0.00]"
+    assert line(found, "Best law minus the best floor")[1] == "Expert +0.00 [+0.00, +0.00]"
     assert line(found, QUESTION)[1] == f"no: {NO_DIFFERENCE}"
+
+
+def test_a_best_law_below_the_floor_is_told_from_one_that_makes_no_difference() -> None:
+    made = recipe(SWARM)
+    silent = sheets.played(made, lambda cell: {**SCORES, "quiet": 0.875}[cell.method])
+    found = table("floors-swarmbench", made, silent)
+    assert line(found, QUESTION) == (f"no: {BELOW}", f"no: {BELOW}")
+
+
+def test_a_floor_that_never_holds_the_refuted_claim_cannot_be_the_floor_of_recovery() -> None:
+    made = recipe({**SILO, "tasks": ["silo/III-26"], "shock": True})
+    played = sheets.played(made, lambda cell: SCORES[cell.method])
+
+    def held(row: Row) -> Row:
+        holders = 0.0 if row.method in ("relay", "still", "quiet") else 0.5
+        return msgspec.structs.replace(row, course={"holders": [holders]})
+
+    assert best_floor(played, made, metric("score")) == "relay"
+    assert best_floor([*map(held, played)], made, metric("score")) == "lucky"
+
+
+def test_the_draws_of_one_graph_are_one_unit() -> None:
+    made = recipe({"tasks": ["agentsnet/coloring"], "n": [8], "methods": [*METHODS]})
+    teacher, relay = (
+        of(sheets.played(made, lambda cell: 1.0), name) for name in ("teacher", "relay")
+    )
+    found = difference(teacher, relay, metric("score"))
+    assert found is not None and (found.units, found.single) == (1, True)
 
 
 def test_one_seed_cannot_tell_and_neither_can_a_run_without_relay() -> None:
@@ -116,7 +145,7 @@ def test_one_seed_cannot_tell_and_neither_can_a_run_without_relay() -> None:
 def test_a_law_that_played_fewer_cases_is_not_the_best() -> None:
     made = recipe(SWARM)
     cut = [row for row in rows(made) if row.method != "teacher" or row.seed == 20_000]
-    assert line(table("floors-swarmbench", made, cut), "Best law minus the better floor")[
+    assert line(table("floors-swarmbench", made, cut), "Best law minus the best floor")[
         1
     ].startswith("FixedSwarm +0.12")
 

@@ -36,8 +36,8 @@ from waggle.testing.episodes import (
 from waggle.testing.propositions import first_difference, relabelling
 
 LAWS = (
-    "expert", "first-listed", "fixedswarm", "heuristic", "max-offer", "nativemsg", "nocomm",
-    "private-only", "random-legal", "random-port", "relay", "round-robin",
+    "constant", "expert", "first-listed", "fixedswarm", "heuristic", "max-offer", "nativemsg",
+    "nocomm", "private-only", "random-legal", "random-port", "relay", "round-robin",
 )  # fmt: skip
 WITH_A_MODEL = (
     "adapted", "chat", "local", "nano", "zero-shot", "zero-shot-constrained",

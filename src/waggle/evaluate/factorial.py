@@ -144,7 +144,7 @@ def structural(
 
 
 def _paired_units(base: TrainedLaw, other: TrainedLaw, unit: str) -> list[tuple[float, float]]:
-    """Return the two values of every unit, in the order of `base`; empty without ids."""
+    """Return the two values of every unit, in the order of their ids; empty without ids."""
     one, two = base.units.get(unit, ()), other.units.get(unit, ())
     names, others = base.ids(unit), other.ids(unit)
     if not (one and two and names and others):
@@ -153,7 +153,7 @@ def _paired_units(base: TrainedLaw, other: TrainedLaw, unit: str) -> list[tuple[
         raise _unlike(base, other, unit)
     if len(one) == len(names) and len(two) == len(others):
         there = dict(zip(others, two, strict=True))
-        return [(value, there[name]) for name, value in zip(names, one, strict=True)]
+        return [(value, there[name]) for name, value in sorted(zip(names, one, strict=True))]
     # A subset of the named units, chosen by a property (eventful, short enough): equal in both.
     if len(one) != len(two) or list(names) != list(others):
         raise _unlike(base, other, unit)

@@ -1,7 +1,9 @@
 """Paired bootstrap intervals and average ranks (App. "Paired uncertainty").
 
 Resampling keeps the compared methods coupled within a matched unit. The hierarchical form draws
-training seeds first and matched units within their stratum second; strata weigh equally.
+training seeds first and matched units within their stratum second; strata weigh equally. All
+training seeds play the same cases, so a resample draws its cases once for all of them. Drawing them
+for each seed alone would treat what is hard for every seed as chance: too narrow an interval.
 """
 
 from __future__ import annotations
@@ -44,6 +46,11 @@ class Interval(NamedTuple):
     def above_zero(self) -> bool:
         """Whether the whole interval lies above zero."""
         return self.low > 0.0 and not self.single
+
+    @property
+    def below_zero(self) -> bool:
+        """Whether the whole interval lies below zero."""
+        return self.high < 0.0 and not self.single
 
 
 def paired(
@@ -132,8 +139,10 @@ def hierarchical(
     """Return the mean of paired differences over training seeds and units within strata.
 
     Args:
-        strata: for each stratum one list of matched differences per training seed; the training
-            seeds are the same in every stratum and are drawn once for all of them.
+        strata: for each stratum one list of matched differences per training seed. The training
+            seeds are the same in every stratum and are drawn once for all of them. Lists of equal
+            length hold the same units in the same order, which are drawn once for all seeds; lists
+            of an unfinished run differ in length, and each is drawn from alone.
         seed: seed of the resampling stream.
         resamples: number of resamples.
     """
@@ -144,15 +153,42 @@ def hierarchical(
     seeds = counts.pop()
     rng = generator(seed, "hierarchical bootstrap")
     chosen = rng.integers(seeds, size=(resamples, seeds))
+    weights = np.stack([(chosen == trained).mean(axis=1) for trained in range(seeds)], axis=1)
     drawn = np.zeros(resamples)
     for rows in tables:
-        for slot in range(seeds):
-            for trained, values in enumerate(rows):
-                here = np.flatnonzero(chosen[:, slot] == trained)
-                drawn[here] += _resampled_means(rng, values, here.size)
-    drawn /= seeds * len(tables)
+        if len({values.size for values in rows}) == 1:
+            drawn += _crossed_means(rng, np.stack(rows), weights)
+        else:
+            drawn += _nested_means(rng, rows, chosen)
+    drawn /= len(tables)
     mean = float(np.mean([np.mean([v.mean() for v in rows]) for rows in tables]))
     return _interval(mean, drawn, [values for rows in tables for values in rows], seeds)
+
+
+def _crossed_means(
+    rng: np.random.Generator, values: NDArray[np.float64], weights: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the means of resamples of (seeds, units) values, with the seeds' weights of each."""
+    units = values.shape[1]
+    means = np.empty(len(weights))
+    part = max(1, CACHED // units)
+    for start in range(0, len(weights), part):
+        by_unit = weights[start : start + part] @ values
+        picks = rng.integers(units, size=by_unit.shape)
+        means[start : start + part] = np.take_along_axis(by_unit, picks, axis=1).mean(axis=1)
+    return means
+
+
+def _nested_means(
+    rng: np.random.Generator, rows: Sequence[NDArray[np.float64]], chosen: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return the means of resamples that draw units for every chosen seed alone."""
+    drawn = np.zeros(len(chosen))
+    for slot in chosen.T:
+        for trained, values in enumerate(rows):
+            here = np.flatnonzero(slot == trained)
+            drawn[here] += _resampled_means(rng, values, here.size) / chosen.shape[1]
+    return drawn
 
 
 def _resampled_means(

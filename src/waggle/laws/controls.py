@@ -1,7 +1,8 @@
-"""Control laws: silent, random, and scripted for tests (App. "Same-Runtime Decision-Law Ablation").
+"""Control laws: silent, constant, random, and scripted for tests (App. "Same-Runtime Ablation").
 
-`private-only` shows what the private proposals alone achieve under the runtime. `random-legal`
-makes random legal decisions. Invariant: stateless; samples are drawn from the request's own
+`private-only` shows what the private proposals alone achieve under the runtime, `constant` what one
+fixed answer achieves, which solves every consensus. `random-legal` makes random legal decisions.
+Invariant: stateless; samples are drawn from the request's own
 entropy, so they are equivariant under relabelling.
 """
 
@@ -10,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
+from msgspec.structs import replace
+
 from waggle.core import templates
 from waggle.core.protocols import Decode, Request
-from waggle.core.schema import Decision, private_decision
+from waggle.core.schema import WAIT, Decision, View, private_decision
 
 
 class PrivateOnly:
@@ -23,6 +26,21 @@ class PrivateOnly:
     def decide(self, requests: Sequence[Request]) -> list[Decode]:
         """Decide for every request of one round."""
         return [Decode(private_decision(request.view)) for request in requests]
+
+
+class Constant:
+    """Take the first action that the contract names, in every round, and send nothing."""
+
+    name: ClassVar[str] = "constant"
+
+    def decide(self, requests: Sequence[Request]) -> list[Decode]:
+        """Decide for every request of one round."""
+        return [Decode(self._decision(request.view)) for request in requests]
+
+    def _decision(self, view: View) -> Decision:
+        private = private_decision(view)
+        fixed = (a for a in view.contract.actions if a != WAIT and ":" not in a)
+        return replace(private, task_action=next(fixed, private.task_action))
 
 
 class RandomLegal:

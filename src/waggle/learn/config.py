@@ -84,7 +84,8 @@ class Settings(_Settings):
     grammar_updates: Annotated[int, Field(ge=0, le=1_000_000)] = 300
     """With `scratch`: updates that imitate random legal records, which teach only the format."""
     reward: dict[str, float] = {"score": 1.0}
-    """Weights of the scores of a world; the reward is their weighted sum."""
+    """Weights of the scores of a world; the reward is their weighted sum. With credit `progress` in
+    a world with `share` or `standing`, it is only reported."""
     credit: Credit = "auto"
     """How decisions are credited for an outcome; `auto` uses `share` if the world has it."""
     discount: Part = 0.7
@@ -107,8 +108,8 @@ class Settings(_Settings):
     batches: Count = 100_000
     ahead: bool = False
     """Sample a batch while the previous one is trained on, with weights that are one batch older;
-    needs several `machine.processes`. The batch after a checkpoint is sampled with the weights of
-    that checkpoint, so that a resumed run is identical."""
+    refused with one of `machine.processes`, where nothing would overlap. The batch after a
+    checkpoint is sampled with its weights, so that a resumed run is identical."""
     trained: Count = 4_096
     """Approximate number of decisions per batch to train on, drawn in proportion to credit."""
     updates: Count = 2
@@ -179,13 +180,19 @@ def read_settings(path: Path | None, **given: Any) -> Settings:
             raise ConfigError(f"{path} is a recipe of evaluation; use `waggle eval {path}`")
         if "corpus" in data:
             raise ConfigError(f"{path} is a recipe of training; use `waggle train {path}`")
+    processes = given.pop("processes", None)
     data |= {name: value for name, value in given.items() if value is not None}
+    if processes is not None:
+        machine = data.get("machine")
+        data["machine"] = {**(machine if isinstance(machine, dict) else {}), "processes": processes}
     try:
         settings = Settings.model_validate(data)
     except ValidationError as error:
         raise one_line(error, f"recipe {path}" if path else "learn") from None
     if not settings.tasks:
         raise ConfigError("nothing to learn: name a task, or `tasks` in the recipe")
+    if settings.ahead and settings.machine.processes == 1:
+        raise ConfigError("ahead = true needs several players: use --processes 2, or ahead = false")
     tasks_of(settings.tasks)  # an unknown task is refused before anything is played
     return settings
 
@@ -260,11 +267,10 @@ def _development_seeds(count: int, *, final: bool) -> Sequence[int]:
 
 
 def _case(settings: Settings, task: plugins.Task, n: int, seed: int) -> Case:
-    options: dict[str, Any] = {}
-    rounds = None
-    if task in tasks_of(settings.tasks):
-        options, rounds = settings.options | _varied(settings, seed), settings.rounds
-    return Case(task.substrate, task.task, n, seed, rounds, settings.shock, options)
+    if task not in tasks_of(settings.tasks):  # rehearsed: as the task is by default
+        return Case(task.substrate, task.task, n, seed)
+    options = settings.options | _varied(settings, seed)
+    return Case(task.substrate, task.task, n, seed, settings.rounds, settings.shock, options)
 
 
 def _varied(settings: Settings, seed: int) -> dict[str, Any]:

@@ -28,7 +28,8 @@ def measure(
     branches = ceil(settings.fidelity / (cases * settings.replays))
     number = settings.batches  # training has not seen these cases
     drawn = training_cases(settings.model_copy(update={"cases": cases}), seed, number)
-    jobs = jobs_of(drawn, settings.replays, seed, number)
+    trunk = settings.credit == "progress"
+    jobs = jobs_of(drawn, settings.replays, seed, number, trunk=trunk)
     outcomes = rollouts.sample(weights, jobs, branches)
     batch = batch_of(outcomes, settings)
     credit = advantages(batch, settings.credit, settings.charge)

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from waggle.core.protocols import Case
 from waggle.core.seeds import generator
+from waggle.evaluate.results import read_result
 from waggle.learn import fidelity, imitation
 from waggle.learn.config import (
     SCRATCH,
@@ -36,10 +37,7 @@ from waggle.learn.config import (
     kept_cases,
     training_cases,
 )
-from waggle.learn.controls import CONTROLS
-from waggle.learn.credit import Batch, advantages, sample_decisions
-from waggle.learn.decisions import Decisions
-from waggle.learn.losses import lay_out_choices, log_policy, policy_terms
+from waggle.learn.credit import Batch, advantages
 from waggle.learn.luck import jobs_of
 from waggle.learn.rollout import (
     Outcome,
@@ -49,22 +47,17 @@ from waggle.learn.rollout import (
     batch_of,
     rollouts,
 )
+from waggle.learn.runs import SUMMARY
 from waggle.learn.start import Start, find_start, open_student, plain_weights
-from waggle.learn.trial import Comparison, Trial, means, plain, stratum
-from waggle.scd.config import Stage
+from waggle.learn.trial import Comparison, Trial, comparison_of, means, plain, stratum
+from waggle.learn.updates import Updates
 from waggle.scd.data.arrays import Rows
-from waggle.scd.data.batches import groups
 from waggle.scd.files import LAW, TrainError, write_json, write_tensors
-from waggle.scd.forward.prefix_tree import sorted_by_tokens
-from waggle.scd.forward.ragged import Ragged, lay_out
-from waggle.scd.forward.run import final_states, output_of, run
 from waggle.scd.model import Student
 from waggle.scd.ship.export import export
 from waggle.scd.train import checkpoint, trackers
 from waggle.scd.train.checkpoint import Checkpoints, Progress
-from waggle.scd.train.cuda_graph import Scalars
 from waggle.scd.train.distributed import Processes
-from waggle.scd.train.optimizer import Optimizer
 
 Watch = Callable[[int, Mapping[str, float]], None]
 """Called after every batch with its number and metrics."""
@@ -104,22 +97,18 @@ class Learner:
         self.start: Start = find_start(settings)
         self.student: Student = open_student(self.start, settings, seed)
         self._trained = self.student.trainable()
-        self._reference: Student | None = None
-        stage = Stage(
-            updates=1_000_000, rate=settings.rate, rate_warm_up=settings.rate_warm_up,
-            weight_decay=0.0,
-        )  # fmt: skip
-        self._optimizer = self._open_optimizer(stage)
+        self.updates = Updates(self.student, settings, seed, self.processes)
         self.progress = Progress(0, -1, float("inf"))
         self._dead_batches = 0
         self._next: _PendingBatch | None = None
-        self._rehearsal: Rows | None = None
-
-    def _open_optimizer(self, stage: Stage) -> Optimizer:
-        return Optimizer(self._trained, None, stage, Scalars(self.student.device, replayed=False))
 
     def learn(self) -> Result:
-        """Train until the time or batch budget is spent; export the law if it beats the start."""
+        """Train until the time or batch budget is spent; export the law if it beats the start.
+
+        A run that is finished is not played again; its result is read.
+        """
+        if (known := self._finished()) is not None:
+            return known
         trial_cases = development_cases(self.settings, self.settings.trial_cases, final=False)
         final_cases = development_cases(self.settings, self.settings.final_cases, final=True)
         self._prepare()
@@ -127,9 +116,21 @@ class Learner:
             start = self._publish(1)
             self._resume()
             if not self._over:  # else only the last comparison is missing
-                self._rehearsal = self._rehearsal_records(players, start)
+                self.updates.rehearsal = self._rehearsal_records(players, start)
                 self._loop(players, Trial(players, trial_cases, start))
             return self._finish(players, start, final_cases)
+
+    def _finished(self) -> Result | None:
+        """Return the result of this run if it is there; None if anything is left to do."""
+        self._checkpoints.newest()  # refuses a folder with a run of other settings
+        path = self.out / SUMMARY
+        if not path.exists():
+            return None
+        summary = read_result(path, "result of `waggle learn`")
+        if self.settings.fidelity and "fidelity" not in summary:
+            return None
+        law = self.out / LAW
+        return Result(law if law.is_dir() else None, comparison_of(summary["law"]), summary)
 
     # Before the loop.
 
@@ -138,9 +139,10 @@ class Learner:
         if self.start.name == SCRATCH and self.settings.grammar_updates:
             self._learn_grammar()
         if self.settings.kl:
-            self._reference = open_student(self.start, self.settings, self.seed)
-            checkpoint.restore(self._reference.trainable(), self._trained, self.out)
-            self._reference.model.eval().requires_grad_(False)
+            reference = open_student(self.start, self.settings, self.seed)
+            checkpoint.restore(reference.trainable(), self._trained, self.out)
+            reference.model.eval().requires_grad_(False)
+            self.updates.reference = reference
 
     def _learn_grammar(self) -> None:
         """Imitate random legal records; save the weights, so that this is done only once."""
@@ -151,17 +153,7 @@ class Learner:
         rows = imitation.random_records(
             self.settings, self.student.tokenizer, self.start.order, self.seed
         )
-        stage = Stage(
-            updates=self.settings.grammar_updates, rate=1e-3, rate_warm_up=20, decay="cosine"
-        )
-        optimizer = self._open_optimizer(stage)
-        self.student.model.train()
-        for update in range(stage.updates):
-            optimizer.set_rates(update, 0.0)
-            optimizer.clear()
-            drawn = imitation.draw_rows(rows, imitation.BATCH, self.seed, update)
-            self._imitate(drawn, 1 / int((drawn.lengths - drawn.prompts).sum()))
-            optimizer.step(self.processes)
+        self.updates.learn_format(rows)
         if self.processes.main:
             checkpoint.save_best(folder, self._trained, None)
 
@@ -193,7 +185,7 @@ class Learner:
             return
         saved = checkpoint.load(newest)
         checkpoint.restore(self._trained, saved.weights, newest)
-        self._optimizer.resume(saved.optimizer)
+        self.updates.optimizer.resume(saved.optimizer)
         self.progress = saved.progress
 
     # The loop.
@@ -234,7 +226,7 @@ class Learner:
 
     def _save(self) -> None:
         if self.processes.main:
-            self._checkpoints.save(self.progress, self._trained, {}, self._optimizer.state())
+            self._checkpoints.save(self.progress, self._trained, {}, self.updates.optimizer.state())
 
     @property
     def _over(self) -> bool:
@@ -265,7 +257,8 @@ class Learner:
         cases, wait = self._next or self._begin(players, weights, number)
         outcomes, self._next = wait(), None
         # A resumed run has no weights older than the checkpoint's, so those play the next batch.
-        if settings.ahead and (number + 1) % settings.machine.save_every:
+        ahead_of_next = (number + 1) % settings.machine.save_every
+        if settings.ahead and ahead_of_next and number + 1 < settings.batches:
             self._next = self._begin(players, weights, number + 1)
         batch = batch_of(outcomes, settings)
         rewards, decisions = batch.rewards, batch.decisions
@@ -274,7 +267,7 @@ class Learner:
         advantage = advantages(batch, settings.credit, settings.charge)
         if settings.shuffled:
             advantage = generator(self.seed, "shuffled", number).permutation(advantage)
-        values = self._learn(decisions, advantage, number)
+        values = self.updates.learn(decisions, advantage, number)
         ended = time.perf_counter()
         # A batch sampled ahead was played while the previous one was learned from.
         playing = (ended if ahead else sampled) - began
@@ -304,93 +297,6 @@ class Learner:
                 "higher temperature"
             )
 
-    def _learn(
-        self, decisions: Decisions, advantage: NDArray[np.float64], number: int
-    ) -> dict[str, float]:
-        """Run the updates of a batch, each on its share of the decisions that got credit."""
-        draws = generator(self.seed, "updates", number)
-        order, advantage = sample_decisions(advantage, self.settings.trained, draws)
-        updates = self.settings.updates
-        norm = 0.0
-        own_sums: dict[str, float] = {}  # of this process's choices: loss terms, and their number
-        self.student.model.train()
-        for place, chosen in enumerate(np.array_split(order, updates)):
-            if len(chosen):
-                update = number * updates + place
-                norm += self._update(decisions.take(chosen), advantage[chosen], update, own_sums)
-        sums = self.processes.add(own_sums)
-        choices = max(1.0, sums.pop("choices", 0.0))
-        if self._reference is None:  # zero, since it was not measured
-            sums.pop("divergence", None)
-        return {
-            "gradient": norm / updates, "trained": float(max(1, len(order))),
-            **{f"choice.{name}": value / choices for name, value in sums.items()},
-        }  # fmt: skip
-
-    def _update(
-        self, decisions: Decisions, advantage: NDArray[np.float64], update: int,
-        sums: dict[str, float],
-    ) -> float:  # fmt: skip
-        """Run one update on this process's share of the decisions; return the gradient norm."""
-        settings, count = self.settings, len(decisions)
-        self._optimizer.set_rates(update, 0.0)
-        self._optimizer.clear()
-        # Put prompts of one task side by side, so that their common prefix is computed once.
-        starts = np.cumsum(decisions.lengths) - decisions.lengths
-        by_tokens = sorted_by_tokens(decisions.ids, starts, decisions.prompts)
-        own = np.array_split(by_tokens, self.processes.count)[self.processes.rank]
-        decisions, advantage = decisions.take(own), advantage[own]
-        for rows in groups(decisions.lengths, settings.machine.tokens_per_pass):
-            self._pass(decisions.take(rows), advantage[rows], count, sums)
-        if self._rehearsal is not None and settings.rehearsed:
-            rehearsed = max(1, round(count * settings.rehearsed / (1 - settings.rehearsed)))
-            records = imitation.draw_rows(self._rehearsal, rehearsed, self.seed, update)
-            # A record weighs like a decision.
-            self._imitate(records, settings.rehearsed / rehearsed)
-        norms = self._optimizer.step(self.processes)
-        norm = float(norms["gradient.backbone"])
-        if not np.isfinite(norm):
-            raise TrainError("the loss is not finite; lower the rate of the recipe")
-        return norm
-
-    def _pass(
-        self, decisions: Decisions, advantage: NDArray[np.float64], count: int,
-        sums: dict[str, float],
-    ) -> None:  # fmt: skip
-        """Accumulate the gradient of one pass of an update of `count` decisions; add to `sums`."""
-        settings, device = self.settings, self.student.device
-        ragged = lay_out(decisions.ids, decisions.lengths, decisions.prompts, device=device)
-        choices = lay_out_choices(decisions, advantage, device)
-        start = None
-        if self._reference is not None:
-            with torch.no_grad(), self._reference.arithmetic():
-                logits = _logits(self._reference, ragged)
-                start = log_policy(logits, choices, settings.temperature)
-        with self.student.arithmetic():
-            terms = policy_terms(
-                _logits(self.student, ragged), ragged.targets, choices, start,
-                temperature=settings.temperature, clip=settings.clip, most=settings.entropy_most,
-            )  # fmt: skip
-        loss = (
-            terms.policy + settings.kl * terms.divergence - settings.entropy * terms.entropy
-            + settings.legality * terms.legality
-        )  # fmt: skip
-        torch.autograd.backward(loss / count)
-        values = torch.stack([term.detach().float() for term in terms]).tolist()
-        for name, value in zip(terms._fields, values, strict=True):
-            sums[name] = sums.get(name, 0.0) + value
-        sums["choices"] = sums.get("choices", 0.0) + len(choices.row)
-
-    def _imitate(self, rows: Rows, weight: float) -> None:
-        """Accumulate the gradient of imitating this process's share of the records."""
-        rows = rows.take(np.arange(self.processes.rank, len(rows), self.processes.count))
-        for chosen in groups(rows.inputs, self.settings.machine.tokens_per_pass):
-            part = rows.take(chosen)
-            ragged = lay_out(part.ids, part.lengths, part.prompts, device=self.student.device)
-            with self.student.arithmetic():
-                nll = run(self.student.model, ragged).nll.sum()
-            torch.autograd.backward(weight * nll)
-
     # After the loop.
 
     def _finish(self, players: Rollouts, start: Weights, cases: list[Case]) -> Result:
@@ -398,6 +304,8 @@ class Learner:
         self.processes.wait()  # for the main process, which saves the selected weights
         if self.progress.best_update > 0:
             checkpoint.restore_best(self._trained, self.out)
+        if self.student.recipe.adaptation.kind == "full":
+            self._round()
         selected = self._publish(self.progress.update + 4)
         trial = Trial(players, cases, start)
         comparison = trial.compare(selected)
@@ -408,7 +316,10 @@ class Learner:
             "minutes": round(self.progress.seconds / 60, 2), "start": means(trial.start),
             "law": plain(comparison),
             "sampled": plain(trial.compare_sampled(selected)),
-            "controls": {name: plain(trial.compare(selected, name)) for name in CONTROLS},
+            "controls": {
+                name: plain(found)
+                for name, found in trial.compare_controls(selected, comparison.usual).items()
+            },
         }  # fmt: skip
         if self.settings.fidelity:
             summary["fidelity"] = fidelity.measure(players, selected, self.settings, self.seed)
@@ -419,10 +330,16 @@ class Learner:
         if self.processes.main:
             if better:
                 self._export(comparison, summary)
-            write_json(self.out / "learn.json", summary)  # last: this file marks a finished run
+            write_json(self.out / SUMMARY, summary)  # last: this file marks a finished run
             shutil.rmtree(self.out / "weights", ignore_errors=True)
         self.processes.wait()
         return Result(self.out / LAW if better else None, comparison, summary)
+
+    def _round(self) -> None:
+        """Round all weights as the export does, so that the law compared is the law exported."""
+        with torch.no_grad():
+            for weight in self._trained.values():
+                weight.copy_(weight.bfloat16())
 
     def _export(self, comparison: Comparison, summary: Mapping[str, Any]) -> None:
         gain = comparison.gain
@@ -456,10 +373,3 @@ def _by_task(cases: Sequence[Case], rewards: NDArray[np.float64]) -> dict[str, f
     for case, of_case in zip(cases, rewards.reshape(len(cases), -1), strict=True):
         table.setdefault(f"reward {stratum(case)}", []).append(float(of_case.mean()))
     return {name: float(np.mean(values)) for name, values in table.items()}
-
-
-def _logits(student: Student, ragged: Ragged) -> torch.Tensor:
-    """Return the logits of all predicted tokens of a pass."""
-    states = final_states(student.model, ragged)
-    logits: torch.Tensor = output_of(student.model)(states.index_select(0, ragged.where))
-    return logits

@@ -146,8 +146,9 @@ class Replays:
     def _probes(
         self, job: Job, record: EpisodeRecord, samples: Mapping[int, Sample]
     ) -> list[_Probe]:
-        """Draw decisions of an episode and sample an alternative for each of them."""
-        updates = [update for entry in record.rounds for update in entry.updates]
+        """Draw decisions of an episode after its fork; sample an alternative for each of them."""
+        fork = job.fork(record.header.rounds)
+        updates = [update for entry in record.rounds[fork:] for update in entry.updates]
         drawn = generator(job.luck, "probes").permutation(len(updates))[: self._settings.probes]
         requests = [
             Request(

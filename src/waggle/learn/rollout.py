@@ -6,15 +6,18 @@ decisions of an episode never depend on the rest of its batch or on the process 
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from waggle import plugins
@@ -25,6 +28,7 @@ from waggle.core.seeds import derive, mix
 from waggle.engine import memory as gpu_memory
 from waggle.laws.local import LocalLaw, Sample
 from waggle.learn.config import Settings, reward
+from waggle.learn.controls import Taken, Usual, controlled, taken
 from waggle.learn.credit import Batch
 from waggle.learn.decisions import Choice, Decisions, SampledDecision, pack
 from waggle.learn.decisions import stack as stack_decisions
@@ -71,6 +75,7 @@ class TrialEpisode(NamedTuple):
     case: Case
     scores: Mapping[str, float]
     counters: Mapping[str, int]
+    taken: Taken
 
 
 class Weights(NamedTuple):
@@ -100,6 +105,7 @@ class Player:
         self._law.name, self._law.order = start.name, start.order
         if machine.processes > 1:
             gpu_memory.keep_to(machine.processes + 2)  # training gets two shares
+            torch.set_num_threads(max(1, (os.cpu_count() or 1) // machine.processes))
         self._end = tokenizer.encode(end_of_turn(tokenizer), add_special_tokens=False)
         self._settings, self._version = settings, 0
 
@@ -142,7 +148,7 @@ class Player:
                 memory, watch = Memory(), None
                 node_rewards: list[NDArray[np.float64]] = []
                 if self._settings.credit == "progress":
-                    watch = partial(self._append_rewards, node_rewards)
+                    watch = partial(append_rewards, self._settings, node_rewards)
                 engine = SampledEpisode(job, sampler, sinks=[memory], watch=watch)
                 episodes.append(_PlayedEpisode(job, engine.world, memory, node_rewards))
                 yield engine
@@ -164,30 +170,14 @@ class Player:
                 before = decided[one.place]
                 decided.append(self._of_sample(one.other, before.node, before.round, one.legal))
                 advantage.append(-one.advantage)
-        progress = self._progress(episode) if episode.node_rewards else None
+        progress = None
+        if episode.node_rewards:
+            fork = episode.job.fork(episode.world.rounds)
+            progress = returns(episode.node_rewards, self._settings, fork)
         local_rewards = shares(episode.world)
         return Outcome(
             record.footer.scores, local_rewards, pack(decided, advantage), progress=progress
         )
-
-    def _progress(self, episode: _PlayedEpisode) -> NDArray[np.float64]:
-        """Return the discounted rewards from each round on, as in `Outcome.progress`."""
-        rewards = np.stack(episode.node_rewards)
-        progress = discounted(rewards, self._settings.discount)
-        if self._settings.gained:
-            progress[1:] -= rewards[:-1]
-        progress[: episode.job.fork(episode.world.rounds)] = np.nan
-        return progress
-
-    def _append_rewards(
-        self, node_rewards: list[NDArray[np.float64]], _entry: RoundRecord, world: World
-    ) -> None:
-        """Append the current reward of each node after a round."""
-        rewards = shares(world, "standing", own=0.5)
-        rewards = shares(world, own=0.5) if rewards is None else rewards
-        if rewards is None:
-            rewards = np.full(world.n, reward(self._settings, world.score()))
-        node_rewards.append(rewards)
 
     def _decided(
         self, job: Job, record: EpisodeRecord, samples: Mapping[int, Sample]
@@ -207,21 +197,21 @@ class Player:
         return SampledDecision(sample.prompt_tokens, answer, chosen, node, round, legal)
 
     def greedy(
-        self, weights: Weights | None, cases: Sequence[Case], control: str = ""
+        self, weights: Weights | None, cases: Sequence[Case], control: str, usual: Usual
     ) -> list[TrialEpisode]:
-        """Play cases with the most likely decisions, by default decoded freely."""
-        from waggle.learn.controls import controlled
+        """Play cases with the most likely decisions, by default decoded freely.
 
+        `usual` is what a control that holds answers constant takes (see `controls`).
+        """
         self._take(weights)
         self._law.mode, self._law.temperature = self._settings.trial_mode, 0.0
-        law: Any = controlled(self._law, control)
-        return _ended(
-            [
-                Engine(plugins.get_substrate(case.substrate).open(case), law, case, order=law.order)
-                for case in cases
-            ],
-            law,
-        )
+        law: Any = controlled(self._law, control, usual)
+
+        def engine(case: Case, memory: Memory) -> Engine:
+            world = plugins.get_substrate(case.substrate).open(case)
+            return Engine(world, law, case, order=law.order, sinks=[memory])
+
+        return _trial(engine, cases, law)
 
     def sampled(self, weights: Weights | None, cases: Sequence[Case]) -> list[TrialEpisode]:
         """Play cases sampled as in training, with one luck each."""
@@ -233,21 +223,29 @@ class Player:
             Job(case, derive(case.seed, "sampled", case.substrate, case.task, case.n))
             for case in cases
         ]
-        return _ended([SampledEpisode(job, law) for job in jobs], law)
+
+        def engine(job: Job, memory: Memory) -> Engine:
+            return SampledEpisode(job, law, sinks=[memory])
+
+        return _trial(engine, jobs, law)
 
     def records(self, weights: Weights | None, cases: Sequence[Case]) -> Rows:
         """Return the law's most likely decisions in these cases, as records to imitate."""
         self._take(weights)
         self._law.mode, self._law.temperature = self._settings.trial_mode, 0.0
-        sampler = Sampler(self._law)
+        encoded = []
         for case in cases:
-            world = plugins.get_substrate(case.substrate).open(case)
-            Engine(world, sampler, case, order=self._law.order).play()
-        encoded = [
-            Encoded(sample.prompt_tokens, [*sample.completion.tokens, *self._end])
-            for sample in sampler.samples.values()
-            if sample.completion.finish == "stop"
-        ]
+            world, sampler, memory = (
+                plugins.get_substrate(case.substrate).open(case), Sampler(self._law), Memory(),
+            )  # fmt: skip
+            Engine(world, sampler, case, order=self._law.order, sinks=[memory]).play()
+            encoded += [
+                Encoded(sample.prompt_tokens, [*sample.completion.tokens, *self._end])
+                for entry in memory.record().rounds
+                for update in entry.updates
+                if update.stage in EXECUTABLE
+                and (sample := sampler.samples[update.entropy]).completion.finish == "stop"
+            ]
         return from_encoded(encoded, [()] * len(encoded))
 
     def _take(self, weights: Weights | None) -> None:
@@ -262,13 +260,19 @@ class Player:
         self._version = version
 
 
-def _ended(engines: Sequence[Engine], law: Any) -> list[TrialEpisode]:
-    """Play episodes together; return results in the same order."""
+def _trial(
+    engine_of: Callable[[Any, Memory], Engine], items: Sequence[Any], law: Any
+) -> list[TrialEpisode]:
+    """Play one episode of each item, together; results come in the order of the items."""
+    memories = [Memory() for _ in items]
+    engines = [engine_of(item, memory) for item, memory in zip(items, memories, strict=True)]
     footers = dict(play_together(engines, law, WIDTH))
     return [
-        TrialEpisode(engine.case, footers[engine].scores, footers[engine].counters)
-        for engine in engines
-    ]
+        TrialEpisode(
+            engine.case, footers[engine].scores, footers[engine].counters, taken(memory.record())
+        )
+        for engine, memory in zip(engines, memories, strict=True)
+    ]  # fmt: skip
 
 
 def _by_decision(counterfactuals: Sequence[Counterfactual], count: int) -> NDArray[np.float64]:
@@ -277,6 +281,29 @@ def _by_decision(counterfactuals: Sequence[Counterfactual], count: int) -> NDArr
     for one in counterfactuals:
         advantage[one.place] = one.advantage
     return advantage
+
+
+def append_rewards(
+    settings: Settings, node_rewards: list[NDArray[np.float64]], _entry: RoundRecord, world: World
+) -> None:
+    """Append the current reward of each node after a round."""
+    rewards = shares(world, "standing", own=0.5)
+    rewards = shares(world, own=0.5) if rewards is None else rewards
+    if rewards is None:
+        rewards = np.full(world.n, reward(settings, world.score()))
+    node_rewards.append(rewards)
+
+
+def returns(
+    node_rewards: Sequence[NDArray[np.float64]], settings: Settings, fork: int
+) -> NDArray[np.float64]:
+    """Return the discounted rewards from each round on, as in `Outcome.progress`."""
+    rewards = np.stack(node_rewards)
+    progress = discounted(rewards, settings.discount)
+    if settings.gained:
+        progress[1:] -= rewards[:-1]
+    progress[:fork] = np.nan
+    return progress
 
 
 def discounted(values: NDArray[np.float64], discount: float) -> NDArray[np.float64]:
@@ -334,11 +361,12 @@ class Rollouts:
         return outcomes
 
     def greedy(
-        self, weights: Weights | None, cases: Sequence[Case], control: str = ""
-    ) -> list[TrialEpisode]:
+        self, weights: Weights | None, cases: Sequence[Case], control: str = "",
+        usual: Usual = MappingProxyType({}),
+    ) -> list[TrialEpisode]:  # fmt: skip
         """Play cases with the most likely decisions; results come in the order of the cases."""
         parts = _cut(cases, self._parts)
-        results = self._run(_greedy, [(weights, part, control) for part in parts])
+        results = self._run(_greedy, [(weights, part, control, dict(usual)) for part in parts])
         return _joined(cases, parts, list(results))
 
     def sampled(self, weights: Weights | None, cases: Sequence[Case]) -> list[TrialEpisode]:
@@ -379,7 +407,9 @@ def _records(player: Player, job: tuple[Weights | None, list[Case]]) -> Rows:
     return player.records(*job)
 
 
-def _greedy(player: Player, job: tuple[Weights | None, list[Case], str]) -> list[TrialEpisode]:
+def _greedy(
+    player: Player, job: tuple[Weights | None, list[Case], str, Usual]
+) -> list[TrialEpisode]:
     return player.greedy(*job)
 
 

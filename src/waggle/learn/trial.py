@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
 from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case
 from waggle.evaluate.stats import Interval, paired
+from waggle.learn.controls import CONTROLS, Usual, usual
 from waggle.learn.rollout import Rollouts, TrialEpisode, Weights, executable
 
 HEADLINE = "score"
@@ -25,6 +26,8 @@ class Comparison(NamedTuple):
     """Share of decisions that were executable as decoded."""
     gains: dict[str, list[float]]
     """The gain of every case, by task and size."""
+    usual: Usual
+    """What the law did most often, by task."""
 
 
 class Trial:
@@ -44,9 +47,16 @@ class Trial:
                 "score() return it"
             )
 
-    def compare(self, weights: Weights, control: str = "") -> Comparison:
+    def compare(self, weights: Weights) -> Comparison:
         """Play the cases with other weights and compare case by case."""
-        return compared(self.start, self._rollouts.greedy(weights, self.cases, control))
+        return compared(self.start, self._rollouts.greedy(weights, self.cases))
+
+    def compare_controls(self, weights: Weights, usual: Usual) -> dict[str, Comparison]:
+        """Play the cases under every control, given what these weights usually did."""
+        return {
+            name: compared(self.start, self._rollouts.greedy(weights, self.cases, name, usual))
+            for name in CONTROLS
+        }
 
     def compare_sampled(self, weights: Weights) -> Comparison:
         """Play the cases sampled as in training, and compare case by case."""
@@ -59,7 +69,8 @@ def compared(start: Sequence[TrialEpisode], now: Sequence[TrialEpisode]) -> Comp
     for before, after in zip(start, now, strict=True):
         gain = after.scores[HEADLINE] - before.scores[HEADLINE]
         gains.setdefault(stratum(after.case), []).append(gain)
-    return Comparison(paired(gains), means(now), executable(now), gains)
+    most = usual(one.taken for one in now)
+    return Comparison(paired(gains), means(now), executable(now), gains, most)
 
 
 def means(ended: Sequence[TrialEpisode]) -> dict[str, float]:
@@ -82,3 +93,10 @@ def plain(found: Comparison) -> dict[str, Any]:
         "cases": found.gain.units, "executable": found.executable, "means": found.means,
         "gains": found.gains,
     }  # fmt: skip
+
+
+def comparison_of(found: Mapping[str, Any]) -> Comparison:
+    """Return the comparison that `plain` wrote; what the law usually did is not kept."""
+    units, strata = found["cases"], len(found["means"])
+    gain = Interval(found["gain"], found["low"], found["high"], units, single=units == strata)
+    return Comparison(gain, found["means"], found["executable"], found["gains"], {})

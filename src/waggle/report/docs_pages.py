@@ -20,7 +20,18 @@ from waggle.evaluate.rows import read_rows
 from waggle.report import page
 from waggle.report.ceilings import schedule_success
 from waggle.report.provenance import counted, labels, origins, provenance
-from waggle.report.rows import Rows, macro, mean, methods_of, metric, of, silo, sizes_of, swarmbench
+from waggle.report.rows import (
+    Rows,
+    macro,
+    mean,
+    methods_of,
+    metric,
+    of,
+    short,
+    silo,
+    sizes_of,
+    swarmbench,
+)
 from waggle.report.tables import Table, markdown, number, percent
 
 INDEX, SUMMARY = "index.md", "summary.md"
@@ -38,8 +49,8 @@ SHOWN: Mapping[str, str] = {
     "random-legal": "random legal decisions, a floor",
 }
 """Methods of the summary and their labels."""
-CEILING = ("edge-coloured", "ideal schedule, unlimited payload: a ceiling")
-"""The schedule that bounds Silo in the summary, and its label."""
+CEILING = ("edge-coloured", "edge-coloured schedule, unlimited payload: a reference, not a bound")
+"""The schedule beside the laws on Silo in the summary, and its label."""
 LEGEND = (
     "Silo: mean success on thirty tasks, in per cent. SwarmBench: mean score on three tasks, "
     "divided by the expert's score at N = 8. N is the number of agents; higher is better. "
@@ -145,13 +156,14 @@ def index(folders: Sequence[Path]) -> str:
 
 
 def summary(folder: Path) -> str:
-    """Return the table of the README: Silo and SwarmBench by population, one row per method."""
+    """Return the table of the README, with one row per method that has played all cases."""
     recipe = plan.load_run(folder)
     rows = counted(read_rows(folder), recipe).rows
     small, swarm = silo(rows), swarmbench(rows)
+    fewer = short([*small, *swarm])
     body = []
     for name, text in SHOWN.items():
-        if own := of(rows, name):
+        if (own := of(rows, name)) and name not in fewer:
             shares = (percent(mean(silo(own, n), metric("score"))) for n in sizes_of(small))
             scores = (macro(swarmbench(own, n), anchors.normalized) for n in sizes_of(swarm))
             body.append((text, *shares, *map(number, scores)))

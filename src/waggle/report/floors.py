@@ -1,15 +1,16 @@
 """Floors and ceilings of the same cases, and whether the law makes a difference at all.
 
 One table per substrate, with a column for every task or level at every population. Floors are laws
-without task knowledge: random records, private proposals alone, the first port listed, and `relay`,
-which sends what it observes and forwards what it receives. If the best law is not resolved above
-`relay`, or above private proposals where relaying harms, the score of that column is due to the
-adapter and the runtime, not to the law. The table states this.
+without task knowledge: random records, one constant answer, private proposals alone, the first port
+listed, and `relay`, which sends what it observes and forwards what it receives. If the best law is
+not resolved above the best of `relay`, `private-only` and `constant`, the score of that column is
+due to the task, the adapter and the runtime, not to the law. The table states this.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import NamedTuple
 
 from waggle.evaluate.plan import Recipe
@@ -34,25 +35,32 @@ from waggle.report.rows import (
     options_of,
     short,
     shown,
+    unit,
 )
 from waggle.report.tables import SPLIT, Group, Span, Table, bracketed, number
 
-RELAY, PRIVATE = "relay", "private-only"
-FLOORS = ("random-legal", PRIVATE, "nocomm", "first-listed", RELAY)
+RELAY = "relay"
+COMPARED = (RELAY, "private-only", "constant")
+"""The floors that the best law is compared with: with the best of them in each column."""
+FLOORS = ("random-legal", "constant", "private-only", "nocomm", "first-listed", RELAY)
 """Laws without task knowledge, in order of how much they do."""
-NO_DIFFERENCE = "the law makes no difference here"
+NO_DIFFERENCE, BELOW = "the law makes no difference here", "the best law is below the floor"
 CONTRASTS = (("expert", RELAY), ("expert", "fixedswarm"))
 """Pairs of laws whose paired differences are always shown."""
 QUESTION = "Does the law make a difference?"
 _NOTES = (
     "mean score, tasks weighing the same; differences are paired, with 95 % intervals of the "
     "bootstrap over matched cases within tasks",
-    f"{NO_DIFFERENCE}: the interval of the best law minus the better of {RELAY} and {PRIVATE} does "
-    "not exclude zero; the best law is the one with the highest mean that has played all cases, "
+    f"{NO_DIFFERENCE}: the interval of the best law minus the best of {', '.join(COMPARED)} "
+    "includes zero; the best law is the one with the highest mean that has played all cases, "
     "floors left out",
 )
 
-_DRAWS = "on AgentsNet, every draw of priorities on a graph is a case"
+
+_SCHEDULE = (
+    "ceiling: an edge-coloured schedule of exchanges with unlimited payload, which is no bound; in "
+    "the regime `ports` flooding, which is one"
+)
 
 
 class Column(NamedTuple):
@@ -71,7 +79,8 @@ def floors_silo(rows: Rows, recipe: Recipe) -> Table:
         for level in levels_of(here):
             some = [row for row in here if row.task.partition("-")[0] == level]
             columns.append(Column(over, f"Level {level}", some))
-    return _table("Silo: floors, laws and ceiling, mean S (%)", columns, recipe, 1, 100.0)
+    table = _table("Silo: floors, laws and ceiling, mean S (%)", columns, recipe, 1, 100.0)
+    return table._replace(notes=(_SCHEDULE, *table.notes))
 
 
 def floors_swarmbench(rows: Rows, recipe: Recipe) -> Table:
@@ -82,9 +91,7 @@ def floors_swarmbench(rows: Rows, recipe: Recipe) -> Table:
 
 def floors_agentsnet(rows: Rows, recipe: Recipe) -> Table:
     """Tabulate AgentsNet with priorities by task and population, solved fraction in per cent."""
-    table = _table("AgentsNet: floors and laws, solved (%)", _agentsnet(rows), recipe, 1, 100.0)
-    meaning, *others = table.notes
-    return table._replace(notes=(meaning, _DRAWS, *others))
+    return _table("AgentsNet: floors and laws, solved (%)", _agentsnet(rows), recipe, 1, 100.0)
 
 
 def settings_of(rows: Rows) -> list[tuple[str, list[Row]]]:
@@ -170,7 +177,7 @@ def _table(
             differences.append((text, *(gain(_gain(each.rows, one, two)) for each in columns)))
     best = [best_gain(each.rows, recipe) for each in columns]
     gains = (f"{label(recipe, law)} {gain(over)}" if law else gain(None) for law, over in best)
-    differences.append(("Best law minus the better floor", *gains))
+    differences.append(("Best law minus the best floor", *gains))
     differences.append((QUESTION, *(_answer(over) for _, over in best)))
     groups = [
         *([Group(0, "Floors")] if floors else []),
@@ -204,21 +211,41 @@ def _gain(rows: Rows, mine: str, theirs: str, value: Value | None = None) -> Int
     return difference(of(rows, mine), of(rows, theirs), value or metric("score"))
 
 
-def better_floor(rows: Rows, recipe: Recipe, value: Value) -> str | None:
-    """Return the method of `relay`, or of `private-only` if it scores higher; None without rows."""
-    floor, silent = (plain(law, rows, recipe) for law in (RELAY, PRIVATE))
-    if floor is None or silent is None:
-        return floor
-    heard, alone = (macro(own, value) for own in matched(of(rows, floor), of(rows, silent)))
-    return silent if heard is not None and alone is not None and alone > heard else floor
+def best_floor(rows: Rows, recipe: Recipe, value: Value) -> str | None:
+    """Return the method of the best floor of `COMPARED`; None if `relay` was not played.
+
+    With late counterevidence a floor that never holds the refuted claim is left out: it cannot
+    recover, by definition. If that leaves none, any other floor is taken.
+    """
+    if plain(RELAY, rows, recipe) is None:
+        return None
+    able = {
+        law: name
+        for law in FLOORS
+        if (name := plain(law, rows, recipe)) and not _never_holds(of(rows, name))
+    }
+    names = [able[law] for law in COMPARED if law in able] or list(able.values())
+    if not names:
+        return None
+    common = set.intersection(*({unit(row) for row in of(rows, name)} for name in names))
+    means = {
+        name: macro([row for row in of(rows, name) if unit(row) in common], value) for name in names
+    }
+    return max(names, key=lambda name: -inf if (mean := means[name]) is None else mean)
+
+
+def _never_holds(rows: Rows) -> bool:
+    """Return whether no agent holds the refuted claim at the injection, in any of these rows."""
+    held = [row.course["holders"] for row in rows if row.shock and "holders" in row.course]
+    return bool(held) and not any(map(any, held))
 
 
 def best_gain(
     rows: Rows, recipe: Recipe, value: Value | None = None
 ) -> tuple[str, Interval | None]:
-    """Return the best law on these rows and its paired difference from the better floor."""
+    """Return the best law on these rows and its paired difference from the best floor."""
     value = value or metric("score")
-    floor = better_floor(rows, recipe, value)
+    floor = best_floor(rows, recipe, value)
     if floor is None:
         return "", None
     fewer, by_method = short(rows), grouped(rows, lambda row: row.method)
@@ -243,7 +270,9 @@ def verdict(rows: Rows, recipe: Recipe, value: Value | None = None) -> str:
 def _answer(found: Interval | None) -> str:
     if found is None or found.single:
         return number(None)
-    return "yes" if found.above_zero else f"no: {NO_DIFFERENCE}"
+    if found.above_zero:
+        return "yes"
+    return f"no: {BELOW if found.below_zero else NO_DIFFERENCE}"
 
 
 def judged(table: Table, recipe: Recipe, scopes: Sequence[Sequence[Rows]], value: Value) -> Table:

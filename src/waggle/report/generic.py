@@ -16,6 +16,7 @@ from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import Row
 from waggle.report.provenance import provenance
 from waggle.report.rows import (
+    SHARES,
     Rows,
     counter,
     difference,
@@ -68,10 +69,13 @@ def scores(rows: Rows, recipe: Recipe) -> Table:
 def contrasts(rows: Rows, recipe: Recipe) -> Table:
     """Tabulate paired differences in score of the reference from every other method."""
     mine = reference(rows, recipe)
+    families = {(row.substrate, family(row)) for row in rows}
     scopes: dict[tuple[str, int, str], list[Row]] = defaultdict(list)
     for row in rows:
-        for name in dict.fromkeys((row.substrate, family(row))):
-            scopes[name, row.n, row.method].append(row)
+        scopes[family(row), row.n, row.method].append(row)
+        several = sum(substrate == row.substrate for substrate, _ in families) > 1
+        if several and row.substrate in SHARES:
+            scopes[row.substrate, row.n, row.method].append(row)
     body = []
     for other in methods_of(rows, recipe):
         for scope, n in sorted({key[:2] for key in scopes}) if other != mine else ():

@@ -157,8 +157,8 @@ def _contrast(mine: Rows, theirs: Rows, value: Value, digits: int) -> str:
     found = difference(mine, theirs, value)
     if found is None:
         return number(None)
-    one = macro(matched(mine, theirs)[0], value)
-    share = f" ({one / (one - found.mean):.1%})" if one and one > found.mean else ""
+    one, two = (macro(side, value) for side in matched(mine, theirs))
+    share = f" ({one / two:.1%})" if one and two and two > 0.0 else ""
     return signed(found, digits) + share
 
 

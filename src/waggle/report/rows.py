@@ -19,6 +19,8 @@ from waggle.evaluate.stats import Interval, average_ranks, paired
 from waggle.report.tables import number
 
 DAGGER = "†"
+SHARES = ("silo", "agentsnet")
+"""Substrates whose scores are shares. Those of other tasks have units of their own and no mean."""
 Rows: TypeAlias = Sequence[Row]
 Value: TypeAlias = Callable[[Row], "float | None"]
 Name: TypeAlias = Callable[[Row], str]
@@ -172,15 +174,27 @@ def ratio(
 
 
 def _grouped(found: Iterable[tuple[Row, float | None]], by: Name) -> dict[str, list[float]]:
-    """Group values by task, or by another name.
+    """Group values by task, or by another name; draws of one AgentsNet graph are averaged.
 
     Values are sorted by unit, so that an interval does not depend on the order of play.
     """
-    groups: dict[str, list[float]] = defaultdict(list)
+    groups: dict[str, dict[Unit, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row, value in sorted(found, key=lambda pair: unit(pair[0])):
         if value is not None:
-            groups[by(row)].append(value)
-    return groups
+            groups[by(row)][_independent(unit(row))].append(value)
+    return {name: list(map(fmean, values.values())) for name, values in groups.items()}
+
+
+def _independent(case: Unit) -> Unit:
+    """Return what is resampled: the case, but on AgentsNet its graph.
+
+    A seed of AgentsNet draws priorities, not the graph; draws of one graph are not independent.
+    """
+    if case.substrate != "agentsnet":
+        return case
+    from waggle.substrates.agentsnet.graphs import edition
+
+    return case._replace(seed=edition(case.seed))
 
 
 def mean_and_deviation(values: Iterable[float | None], digits: int, scale: float = 1.0) -> str:

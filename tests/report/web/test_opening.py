@@ -55,7 +55,7 @@ def test_words_say_what_was_compared_and_what_came_out() -> None:
     assert table.rows[0] == (
         "Silo N=16, R=9 (%)", "Expert", "90.0", "Twin", "Relay", "25.0", "+65.0 [+65.0, +65.0]"
     )  # fmt: skip
-    assert "The floor is the better of" in found.words and "ceiling" not in found.words
+    assert "The floor is the best of" in found.words and "ceiling" not in found.words
 
 
 def test_three_worlds_are_listed_as_a_sentence_lists_them() -> None:

@@ -13,7 +13,6 @@ from waggle.api.screen import note
 from waggle.cli import console
 from waggle.cli.options import Flag, words
 from waggle.cli.training.common import one_speaks
-from waggle.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from waggle.learn.config import Settings
@@ -89,13 +88,8 @@ def learn(
     settings = read_settings(
         recipe, tasks=tuple(words(task)), n=n, rounds=rounds, start=start, credit=credit,
         temperature=temperature, minutes=minutes, batches=batches, cases=cases, replays=replays,
-        fidelity=fidelity, shuffled=shuffled or None,
+        fidelity=fidelity, shuffled=shuffled or None, processes=processes,
     )  # fmt: skip
-    if processes is not None:
-        if processes < 1:
-            raise ConfigError("--processes must be at least 1")
-        machine = settings.machine.model_copy(update={"processes": processes})
-        settings = settings.model_copy(update={"machine": machine})
     with one_speaks(), Progress() as tell:
         learner = Learner(settings, seed, out, _watching(settings, tell))
         played = "the development cases" + (" and those to rehearse" if settings.rehearse else "")

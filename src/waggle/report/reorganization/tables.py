@@ -153,7 +153,9 @@ def cells(rows: Rows, recipe: Recipe) -> Table:
     body = []
     for method, called in shown(rows, recipe).items():
         for task, n, found in _by_cell(late(rows, method)):
-            values = (number(mean(found, value), digits) for value, digits in means.values())
+            values = [number(mean(found, value), digits) for value, digits in means.values()]
+            if task == _POOLED:  # scores of several tasks have no common unit
+                values[-1] = number(None)
             body.append((called, task, n, *recoveries(found), *values))
     notes = (
         "latency over recovered settings; half new after, new leads after: rounds until half of "

@@ -2,7 +2,7 @@
 
 A setting is one task, or all Silo tasks together, at one population; late counterevidence is one
 setting for each task. For each setting it has the best law, the laws that do not differ from it,
-the better floor and, if a table of the recipe needs it, the ceiling. "No difference" means that the
+the best floor and, if a table of the recipe needs it, the ceiling. "No difference" means that the
 paired 95 % interval includes zero. With a single seed, intervals are not used.
 """
 
@@ -19,6 +19,7 @@ from waggle.report import ceilings, floors
 from waggle.report.provenance import seeds_of
 from waggle.report.reorganization.tables import flag
 from waggle.report.rows import (
+    SHARES,
     Rows,
     Value,
     difference,
@@ -36,10 +37,13 @@ SUBSTRATES = {"silo": "Silo", "swarmbench": "SwarmBench", "agentsnet": "AgentsNe
 """Display names of the substrates in this package."""
 WORDS = (
     "A law decides for every agent. A setting is one task, or all Silo tasks, with N agents (and R "
-    "rounds of messages). The floor is the better of simple laws that do not know the task. No "
+    "rounds of messages). The floor is the best of simple laws that do not know the task. No "
     "difference: the 95 % interval of the paired difference includes zero."
 )
-CEILING = " The ceiling is what perfect exchange of messages would reach."
+CEILING = (
+    " The ceiling is a reference that knows more than a law: on Silo a good schedule of exchanges "
+    "with unlimited payload, which is no bound; on SwarmBench shortest ways, or a shared clock."
+)
 _LATE = "recovery, "
 RECOVERY = (
     " With late counterevidence, a setting here is one task at every N, and in the tables below "
@@ -61,15 +65,15 @@ class Setting(NamedTuple):
     same: tuple[str, ...]
     """Laws whose paired difference from the best includes zero."""
     floor: str
-    """The better floor, empty if none was played."""
+    """The best floor, empty if none was played."""
     low: float | None
     """Mean of the floor."""
     gain: Interval | None
     """Best minus floor."""
     ceiling: float | None
     digits: int
-    learned: dict[str, bool]
-    """For each trained law, by label, whether it is above the floor."""
+    learned: dict[str, Interval | None]
+    """For each trained law, by label, its difference from the floor."""
 
     @property
     def judged(self) -> bool:
@@ -77,9 +81,11 @@ class Setting(NamedTuple):
         return self.gain is not None and not self.gain.single
 
     @property
-    def resolved(self) -> bool:
-        """Whether the best law is above the floor."""
-        return _above(self.gain)
+    def verdict(self) -> str:
+        """What the picture says of the best law against the floor; empty if it is above."""
+        if self.gain is None or self.gain.single or self.gain.above_zero:
+            return ""
+        return "below the floor" if self.gain.below_zero else "no difference"
 
     def text(self, value: float | None) -> str:
         """Format a value as in the tables of this setting."""
@@ -152,7 +158,7 @@ def _scopes(rows: Rows) -> list[_Scope]:
     found = []
     for substrate, own in sorted(grouped(plain, lambda row: row.substrate).items()):
         columns = floors.settings_of(own)
-        per_cent = substrate in ("silo", "agentsnet")
+        per_cent = substrate in SHARES
         scale, digits = (100.0, 1) if per_cent else (1.0, 2)
         unit = " (%)" if per_cent else ""
         found += [
@@ -179,7 +185,7 @@ def _setting(scope: _Scope, recipe: Recipe) -> Setting | None:
         attacked = "byzantine" in spec.perturbation  # the tables compare it with its own law
         if own is not None and name not in fewer and not attacked and not spec.defence:
             means[name] = scope.scale * own
-    low = floors.better_floor(rows, recipe, value) or _any_floor(means, recipe)
+    low = floors.best_floor(rows, recipe, value) or _any_floor(means, recipe)
     laws = {n: m for n, m in means.items() if recipe.methods[n].law not in floors.FLOORS}
     if not laws:
         return None
@@ -205,7 +211,7 @@ def _setting(scope: _Scope, recipe: Recipe) -> Setting | None:
         gain(low) if low else None,
         None if bound is None else scope.scale * bound,
         scope.digits,
-        {text[n]: _above(gain(low, n)) for n in laws if low and _learned(n, recipe)},
+        {text[n]: gain(low, n) for n in laws if low and _learned(n, recipe)},
     )
 
 
@@ -219,10 +225,6 @@ def _any_floor(means: dict[str, float], recipe: Recipe) -> str | None:
     """Return the best floor that was played; used if `relay` was not played."""
     known = [name for name in means if recipe.methods[name].law in floors.FLOORS]
     return max(known, key=means.__getitem__, default=None)
-
-
-def _above(found: Interval | None) -> bool:
-    return found is not None and found.above_zero
 
 
 def _includes_zero(found: Interval | None) -> bool:
@@ -267,22 +269,35 @@ def _outcome(settings: Sequence[Setting]) -> str:
     if not judged:
         why = "There is one seed" if any(each.floor for each in settings) else "No floor was played"
         return f"{best} {why}, so that nothing is compared with a floor."
-    flat = [setting.name for setting in judged if not setting.resolved]
-    text = f"The best law is above the floor in {len(judged) - len(flat)} of "
-    text += _counted(len(judged), "setting")
+    above, flat, below = _sorted((setting.name, setting.gain) for setting in judged)
+    text = f"The best law is above the floor in {len(above)} of {_counted(len(judged), 'setting')}"
     text += f"; no difference from the floor in {_listed(flat)}" if flat else ""
+    text += f"; below the floor in {_listed(below)}" if below else ""
     return f"{text}. {best}{_of_learned(judged)}"
 
 
+def _sorted(found: Iterable[tuple[str, Interval | None]]) -> tuple[list[str], list[str], list[str]]:
+    """Return the names whose difference is above zero, not resolved, and below zero."""
+    parts: tuple[list[str], list[str], list[str]] = ([], [], [])
+    for name, gain in found:
+        if gain is not None and gain.above_zero:
+            parts[0].append(name)
+        elif gain is not None and gain.below_zero:
+            parts[2].append(name)
+        else:
+            parts[1].append(name)
+    return parts
+
+
 def _of_learned(settings: Sequence[Setting]) -> str:
-    """Return a sentence on how often each learned law was above the floor, even if never best."""
+    """Return sentences on how often each learned law was above or below the floor."""
     names = list(dict.fromkeys(name for each in settings for name in each.learned))
-    said = (
-        f"{name} in {sum(each.learned[name] for each in own)} of {len(own)}"
-        for name, own in (
-            (name, [each for each in settings if name in each.learned]) for name in names
-        )
-    )
+    said = []
+    for name in names:
+        own = [(each.name, each.learned[name]) for each in settings if name in each.learned]
+        above, _, below = _sorted(own)
+        under = f" and below it in {len(below)} ({_listed(below)})" if below else ""
+        said.append(f"{name} in {len(above)} of {len(own)}{under}")
     return f" Learned laws above the floor: {_listed(said, '; {} others')}." if names else ""
 
 

@@ -29,7 +29,7 @@ _MARKS = (
     ("best", "best law"),
     ("same", "no difference from the best"),
     ("law", "another law"),
-    ("floor", "better floor"),
+    ("floor", "best floor"),
     ("ceiling", "ceiling"),
 )
 """The kinds of marks and their meanings."""
@@ -38,10 +38,10 @@ _MARKS = (
 def picture(settings: tuple[Setting, ...]) -> str:
     """Return the picture as SVG; the same settings give the same text."""
     used = {kind for setting in settings for kind, _ in _marks(setting)}
-    flat = any(setting.judged and not setting.resolved for setting in settings)
+    verdicts = [text for text in dict.fromkeys(each.verdict for each in settings) if text]
     lines = [line for place, each in enumerate(settings) for line in _line(each, STEP * place)]
     top = STEP * len(settings) + 14
-    legend, high = _legend([mark for mark in _MARKS if mark[0] in used], flat, top)
+    legend, high = _legend([mark for mark in _MARKS if mark[0] in used], verdicts, top)
     said = "; ".join(f"{s.name}: best {s.best} {s.text(s.means[s.best])}" for s in settings)
     return (
         f"<svg class='ov' viewBox='0 0 {WIDE} {high}' "
@@ -76,7 +76,7 @@ def _line(setting: Setting, top: int) -> Iterator[str]:
     most = max(value for _, value in marks)
     scale = (WIDE - 4 * EDGE) / ((most - least) or 1.0)
     best = f"{_cut(setting.best, 18)} {setting.text(setting.means[setting.best])}"
-    flat = " no difference" if setting.judged and not setting.resolved else ""
+    flat = f" {setting.verdict}" if setting.verdict else ""
     name = escape(_cut(setting.name, 58 - len(best + flat)))
     yield f"<text class='name' x='{EDGE}' y='{top + 14}'>{name}</text>"
     yield (
@@ -98,7 +98,7 @@ def _mark(kind: str, x: float, y: float) -> str:
     return f"<circle class='{kind}' cx='{place}' cy='{y:.0f}' r='{radius}'/>"
 
 
-def _legend(marks: list[tuple[str, str]], flat: bool, top: int) -> tuple[list[str], int]:
+def _legend(marks: list[tuple[str, str]], verdicts: list[str], top: int) -> tuple[list[str], int]:
     """Return a legend of the marks in use, two per line, and the y coordinate of its end."""
     found = []
     for place, (kind, text) in enumerate(marks):
@@ -110,9 +110,9 @@ def _legend(marks: list[tuple[str, str]], flat: bool, top: int) -> tuple[list[st
         f"<text class='soft' x='{EDGE}' y='{end}'>every line has a scale of its own</text>"
     )
     end += 18
-    if flat:
+    if verdicts:
         found.append(
-            f"<text x='{EDGE}' y='{end}'><tspan class='flat'>no difference</tspan>"
+            f"<text x='{EDGE}' y='{end}'><tspan class='flat'>{', '.join(verdicts)}</tspan>"
             "<tspan class='soft'> best law against floor, at 95 %</tspan></text>"
         )
         end += 18

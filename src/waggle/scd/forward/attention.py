@@ -66,8 +66,8 @@ def _one_by_one(
     groups = q.shape[1] // k.shape[1]
     # One split of the row has one gradient; a slice for each sequence would have one of the whole
     # row each.
-    queries_of = q.split(ragged.bounds.diff().tolist())
-    keys_of, values_of = (states.split(bounds.diff().tolist()) for states in (k, v))
+    queries_of = torch.split(q, ragged.bounds.diff().tolist())
+    keys_of, values_of = (torch.split(states, bounds.diff().tolist()) for states in (k, v))
     found = []
     for own, its_keys, its_values in zip(queries_of, keys_of, values_of, strict=True):
         queries, count = len(own), len(its_keys)

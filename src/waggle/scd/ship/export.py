@@ -65,7 +65,9 @@ def export(
         said |= {"learning": dict(learning)} if learning else {}
         said |= {"earlier": msgspec.to_builtins(earlier)} if earlier else {}
         (folder / ABOUT).write_text(json.dumps(said, indent=1), encoding="utf-8")
-        text = model_card(recipe, card, learned=learning is not None)
+        text = model_card(
+            recipe, card, learning is not None, any("credit" in each.recipe for each in earlier)
+        )
         (folder / "README.md").write_text(text, encoding="utf-8")
     return target
 
@@ -115,8 +117,17 @@ def _write_factors(student: Student, folder: Path) -> None:
     low_rank.write(folder, pairs, student.recipe.backbone, adaptation)
 
 
-def model_card(recipe: Recipe, card: Mapping[str, Any], learned: bool = False) -> str:
-    """Return the README of an exported law: how it was trained and what was measured."""
+def model_card(
+    recipe: Recipe, card: Mapping[str, Any], learned: bool = False, learned_before: bool = False
+) -> str:
+    """Return the README of an exported law: how it was trained and what was measured.
+
+    Args:
+        recipe: the recipe of this training.
+        card: what the card says of it.
+        learned: whether it learned from outcomes.
+        learned_before: whether an earlier training did, so that unseen tasks are not known.
+    """
     rows = "\n".join(f"| {name} | {value} |" for name, value in card.items())
     return f"""---
 base_model: {_backbone(recipe)}
@@ -133,7 +144,7 @@ are not part of it.
 |---|---|
 | backbone | {_backbone(recipe)} |
 | canon order | {recipe.order} |
-{_settings(recipe, card, learned)}
+{_settings(recipe, card, learned, learned_before)}
 {rows}
 
 Scores on tasks belong to the command that measured them and are not repeated here unless they stand
@@ -154,7 +165,7 @@ def _length(stage: Stage) -> str:
     return f"{stage.seconds:g} seconds, at most {stage.updates} updates"
 
 
-def _settings(recipe: Recipe, card: Mapping[str, Any], learned: bool) -> str:
+def _settings(recipe: Recipe, card: Mapping[str, Any], learned: bool, learned_before: bool) -> str:
     """Return card rows with the settings used in training, without stages that were not reached."""
     adaptation, one, two = recipe.adaptation, recipe.stage_one, recipe.stage_two
     trained = f"| adaptation | {adaptation.kind}"
@@ -169,7 +180,7 @@ def _settings(recipe: Recipe, card: Mapping[str, Any], learned: bool) -> str:
         stage += f" and {two.transition_batch} transitions"
     elif tokens:
         read = f"tokens | of {tokens} at most"
+    unseen = "\n| never trained on | Synchronization, Flocking, Transport, AgentsNet |"
     return f"""{trained} |
 | {stage} |
-| {read} |
-| never trained on | Synchronization, Flocking, Transport, AgentsNet |"""
+| {read} |{"" if learned_before else unseen}"""

@@ -74,17 +74,24 @@ class Processes:
         return float(self.gather(number)[0])
 
     def shared(self, run: Run) -> Run:
-        """Return a `map` that splits items over processes; every process gets all results."""
+        """Return a `map` that splits items over processes; every process gets all results.
+
+        Results are gathered when the first of them is read, which all processes do in one order.
+        """
         if self.count == 1:
             return run
 
         def mapped(function: Any, items: Iterable[Any]) -> Iterator[Any]:
             everything = list(items)
-            own = list(run(function, everything[self.rank :: self.count]))
-            found: list[Any] = [None] * len(everything)
-            for rank, part in enumerate(self.gather(own)):
-                found[rank :: self.count] = part
-            return iter(found)
+            own = run(function, everything[self.rank :: self.count])  # started before it is read
+
+            def results() -> Iterator[Any]:
+                found: list[Any] = [None] * len(everything)
+                for rank, part in enumerate(self.gather(list(own))):
+                    found[rank :: self.count] = part
+                yield from found
+
+            return results()
 
         return mapped
 

@@ -90,6 +90,7 @@ class Trainer:
         self._optimizer = Optimizer(self._trained, self._heads, plan.stage, self._scalars)
         self._checkpoints = Checkpoints(folder, plan.identity)
         self.progress = Progress(0, -1, math.inf)
+        self._newest: Sums = {}
         self._last: float | None = None
         self._logged: tuple[int, float] = (0, time.perf_counter())
         self._tokens = 0.0
@@ -189,6 +190,7 @@ class Trainer:
             self._warn(batch)
             sums = self._work(batch)
         self._tokens += float(sums.get("tokens.read", 0.0))
+        self._newest = sums
         return {} if update % self.plan.run.log_every else self._metrics(update, sums)
 
     def _work(self, batch: list[Pass]) -> Sums:
@@ -218,12 +220,9 @@ class Trainer:
         """Return the metrics to log; this waits for the device.
 
         Raises:
-            TrainError: if a gradient is not finite; this update is then not saved.
+            TrainError: if a gradient is not finite.
         """
-        found = read(sums)
-        norms = {name: found.pop(name) for name in list(found) if name.startswith("gradient.")}
-        if not all(map(math.isfinite, norms.values())):
-            raise TrainError("the loss is not finite; lower the learning rate in the recipe")
+        found, norms = _read_finite(sums)
         return {**metrics(self._processes.add(found)), **self._speed(update), **norms}
 
     def _speed(self, update: int) -> dict[str, float]:
@@ -265,6 +264,7 @@ class Trainer:
         return totals["nll"], totals["nll.tokens"]
 
     def _save(self) -> None:
+        _read_finite(self._newest)  # an update that diverged is never saved, logged or not
         if self._processes.main:
             heads = {} if self._heads is None else self._heads.state_dict()
             self._checkpoints.save(self.progress, self._trained, heads, self._optimizer.state())
@@ -280,3 +280,16 @@ class Trainer:
             self._heads.load_state_dict(found.heads)
         self._optimizer.resume(found.optimizer)
         self.progress = found.progress
+
+
+def _read_finite(sums: Sums) -> tuple[dict[str, float], dict[str, float]]:
+    """Read the sums of an update from the device, and its gradient norms apart.
+
+    Raises:
+        TrainError: if a gradient is not finite.
+    """
+    found = read(sums) if sums else {}
+    norms = {name: found.pop(name) for name in list(found) if name.startswith("gradient.")}
+    if not all(map(math.isfinite, norms.values())):
+        raise TrainError("the loss is not finite; lower the learning rate in the recipe")
+    return found, norms

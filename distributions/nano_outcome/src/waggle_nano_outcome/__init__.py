@@ -1,4 +1,4 @@
-"""The law `nano-outcome` for waggle: nano, trained on AgentsNet from its scores alone.
+"""The law `nano-outcome` for waggle: nano, trained on AgentsNet from outcomes.
 
     pip install waggle-swarm-nano-outcome
     waggle run agentsnet/leader_election -n 8 --law nano-outcome

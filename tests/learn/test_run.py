@@ -135,11 +135,12 @@ def test_a_kill_loses_no_line_and_after_the_last_batch_nothing_but_the_compariso
     assert [json.loads(line)["update"] for line in lines] == [0, 1, 2]
 
 
-def test_a_run_goes_on_with_other_processes_and_passes() -> None:
+def test_a_run_goes_on_with_other_processes_passes_and_budgets() -> None:
     kept, machine = Settings().fixed(), {"processes": 4, "tokens_per_pass": 9, "device": "cpu"}
-    assert Settings.model_validate({"machine": machine, "fidelity": 5}).fixed() == kept
+    free = {"machine": machine, "fidelity": 5, "minutes": 3, "batches": 7}
+    assert Settings.model_validate(free).fixed() == kept
     for other in (
-        {"minutes": 3},
+        {"rate": 1e-3},
         {"machine": {"save_every": 9}},
         {"machine": {"dtype": "float32"}},
     ):
@@ -245,6 +246,18 @@ def test_a_finished_run_is_read_and_not_played_again(
     assert again.summary == json.loads((tmp_path / "learn.json").read_text(encoding="utf-8"))
     with pytest.raises(TypeError):  # more is asked for, so something is played
         Learner(settings.model_copy(update={"fidelity": 4}), 5, tmp_path).learn()
+
+
+def test_a_finished_run_goes_on_with_a_larger_budget(backbone: Path, tmp_path: Path) -> None:
+    settings = small(backbone, cases=1, replays=2, trial_cases=1, final_cases=2)
+    one, two = tmp_path / "one", tmp_path / "two"
+    Learner(settings, 5, one).learn()
+    Learner(settings.model_copy(update={"batches": 1}), 5, two).learn()
+    rest = Stop(after=-1)
+    assert Learner(settings, 5, two, rest).learn().summary["batches"] == 2
+    assert rest.seen == [2]
+    whole, halves = weights(one), weights(two)
+    assert all(whole[name].allclose(halves[name], rtol=0, atol=1e-6) for name in whole)
 
 
 def test_what_is_compared_is_what_is_exported(

@@ -19,6 +19,8 @@ from waggle.corpus.settings import one_line
 
 SCRATCH = "scratch"
 """The value of `start` that selects a backbone without the weights of a law."""
+BUDGET = ("minutes", "batches")
+"""The settings that end a run."""
 Credit = Literal["auto", "group", "share", "progress", "frozen", "branch"]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Part = Annotated[float, Field(ge=0, le=1)]
@@ -153,10 +155,11 @@ class Settings(_Settings):
     def fixed(self) -> dict[str, Any]:
         """Return the settings that must not change on resume; the others affect only rounding.
 
-        `save_every` is among them, since it determines which batches are not sampled ahead.
-        `fidelity` is not: it is measured after the run.
+        `save_every` is among them, since it determines which batches are not sampled ahead. The
+        budget is not, so that a run can go on with a larger one, nor is `fidelity`, which is
+        measured after the run.
         """
-        kept = self.model_dump(mode="json", exclude={"fidelity", "machine"})
+        kept = self.model_dump(mode="json", exclude={*BUDGET, "fidelity", "machine"})
         return {**kept, "machine": self.machine.model_dump(include={"dtype", "save_every"})}
 
 

@@ -31,6 +31,7 @@ from waggle.core.seeds import generator
 from waggle.evaluate.results import read_result
 from waggle.learn import fidelity, imitation
 from waggle.learn.config import (
+    BUDGET,
     SCRATCH,
     Settings,
     development_cases,
@@ -105,7 +106,7 @@ class Learner:
     def learn(self) -> Result:
         """Train until the time or batch budget is spent; export the law if it beats the start.
 
-        A run that is finished is not played again; its result is read.
+        A finished run is not played again: its result is read. With another budget it goes on.
         """
         if (known := self._finished()) is not None:
             return known
@@ -127,6 +128,9 @@ class Learner:
         if not path.exists():
             return None
         summary = read_result(path, "result of `waggle learn`")
+        budget = {name: getattr(self.settings, name) for name in BUDGET}
+        if any(summary["settings"][name] != value for name, value in budget.items()):
+            return None
         if self.settings.fidelity and "fidelity" not in summary:
             return None
         law = self.out / LAW

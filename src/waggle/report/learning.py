@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from waggle.core.errors import ConfigError
 from waggle.evaluate.stats import Interval, hierarchical
 from waggle.learn import runs
+from waggle.learn.config import BUDGET
 from waggle.learn.runs import Gain, Run
 from waggle.report import page
 from waggle.report.figure import (
@@ -41,8 +42,6 @@ from waggle.report.web.opening import Opening
 Numbers: TypeAlias = NDArray[np.float64]
 NOT_AN_ARM = {"name", "machine", "shuffled", "fidelity"}
 """Settings that may differ between the runs of one arm."""
-BUDGET = ("minutes", "batches")
-"""Further settings that may differ between an arm and its control."""
 LABEL = 40
 """Longest label of an arm in characters."""
 POINTS = 60

@@ -22,7 +22,7 @@ class Synchronization:
 
     settings = Settings(
         tasks=("swarmbench/synchronization",), n=(4, 8), rounds=20, credit="progress", gained=True,
-        discount=0.7, cases=14, replays=8,
+        discount=0.9, cases=14, replays=8,
     )  # fmt: skip
     rows: tuple[int, ...] = (2, MAX_BIN + 1, 2)
     choices: tuple[tuple[str, ...], ...] = (

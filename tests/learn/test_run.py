@@ -13,7 +13,7 @@ import pytest
 from tests.backbones import save_backbone
 from waggle import plugins
 from waggle.cli.main import main
-from waggle.core.errors import ConfigError
+from waggle.core.errors import ConfigError, ContractError
 from waggle.evaluate import plan as evaluation
 from waggle.evaluate.stats import Interval
 from waggle.learn import imitation, learner
@@ -296,7 +296,7 @@ def test_a_world_without_a_headline_is_refused(
     settings = small(backbone, grammar_updates=0, reward={"known": 1.0})
     world = type(plugins.get_substrate("median").open(training_cases(settings, 0, 0)[0]))
     monkeypatch.setattr(world, "score", lambda self: {"known": 0.5})
-    with pytest.raises(ConfigError, match="'score', which median does not have"):
+    with pytest.raises(ContractError, match="'median' returned no 'score'"):
         Learner(settings, 0, tmp_path).learn()
 
 
@@ -370,8 +370,7 @@ def test_recipes_can_be_read_and_tables_name_the_laws_that_they_make() -> None:
         for path in sorted(folder.glob("*.toml"))
         if "credit" in tomllib.loads(path.read_text(encoding="utf-8"))
     }
-    gpu = [settings for settings in found.values() if settings.machine.processes > 2]
-    assert all(settings.minutes <= 10 for settings in gpu) and len(gpu) == len(found) - 1
+    assert all(settings.minutes <= 10 for settings in found.values())
     assert {"agentsnet", "foraging", "synchronization", "median"} <= found.keys()
     for name in ("outcomes", "outcomes_kept", "outcomes_beyond"):
         cells = evaluation.cells(evaluation.load(folder / f"{name}.toml"))

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from waggle.core.errors import ConfigError
 from waggle.core.protocols import Case
 from waggle.evaluate.stats import Interval, paired
 from waggle.learn.controls import CONTROLS, Usual, usual
@@ -31,21 +30,11 @@ class Comparison(NamedTuple):
 
 
 class Trial:
-    """Cases, and the results of the starting law on them.
-
-    Raises:
-        ConfigError: if a world has no headline score.
-    """
+    """Cases, and the results of the starting law on them."""
 
     def __init__(self, rollouts: Rollouts, cases: Sequence[Case], start: Weights) -> None:
         self._rollouts, self.cases = rollouts, list(cases)
         self.start = rollouts.greedy(start, self.cases)
-        lacking = [one.case.substrate for one in self.start if HEADLINE not in one.scores]
-        if lacking:
-            raise ConfigError(
-                f"laws are compared by {HEADLINE!r}, which {lacking[0]} does not have; let its "
-                "score() return it"
-            )
 
     def compare(self, weights: Weights) -> Comparison:
         """Play the cases with other weights and compare case by case."""

@@ -78,7 +78,7 @@ class Report(NamedTuple):
 class PortMemory:
     """A node's memory of one port, which holds only its own sends and receipts."""
 
-    __slots__ = ("credit", "heard", "intent", "sent", "shared")
+    __slots__ = ("begun", "heard", "intent", "sent", "shared")
 
     def __init__(self) -> None:
         self.shared = 0
@@ -88,8 +88,8 @@ class PortMemory:
         """`sent` and `heard`: the rounds of the last frame sent and received; -1 for never."""
         self.intent = "NONE"
         """The proposal intent of the last frame received."""
-        self.credit = 0
-        """Bytes of the next shard that earlier frames already carried."""
+        self.begun = -1, 0
+        """The shard that earlier frames carried a part of, and the bytes of that part."""
 
     def facts(self, known: int, round: int) -> dict[str, Fact]:
         """Return the facts that a view shows about this port."""
@@ -110,12 +110,12 @@ class PortMemory:
         for index in arrivals:
             if (self.shared >> index) & 1:
                 continue
-            rest = sizes[index] - self.credit
+            begun, carried = self.begun
+            rest = sizes[index] - (carried if begun == index else 0)
             if rest > room:
-                self.credit += room
+                self.begun = index, sizes[index] - rest + room
                 break
             room -= rest
-            self.credit = 0
             packed |= 1 << index
         return packed
 
@@ -275,7 +275,7 @@ class SiloWorld(WorldBase):
         Capped frames that carry different pieces of the backlog are different.
         """
         port = self._memory[write.sender][write.receiver]
-        piece = None if self._cap is None else (port.shared, port.credit)
+        piece = None if self._cap is None else (port.shared, port.begun)
         return (write.receiver, write.claim, self._known[write.sender], piece, write.conflict > 0)
 
     def payload(self, write: Write) -> Frame:

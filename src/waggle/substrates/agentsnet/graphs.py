@@ -3,12 +3,12 @@
 Sizes 20 to 100 come from the current generator with master seed 42, three samples per size and
 family. Sizes 4, 8 and 16 were released by an older one: the same small worlds, scale-free graphs
 drawn from the same stream as the names, Delaunay points unseeded. The replay therefore reproduces
-every released ws and ba graph and all names, but the Delaunay edges of those sizes are a substitute
-from the current generator, as `provenance` records. Every other size comes from the current
-generator run for that size alone. Rules were chosen on these graphs, so evaluation seeds use other
-ones: each block of ten thousand seeds from 40,000 up is a separate edition, drawn by the current
-generator from another master seed. Invariant: (family, n, index, edition) always identifies the
-same graph.
+every released ws and ba graph and all names. Of the Delaunay graphs of those sizes, the first is
+written down here and the others are substitutes from the current generator, as `provenance`
+records. Every other size comes from the current generator run for that size alone. Rules were
+chosen on these graphs, so evaluation seeds use other ones: each block of ten thousand seeds from
+40,000 up is a separate edition, drawn by the current generator from another master seed. Invariant:
+(family, n, index, edition) always identifies the same graph.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,7 @@ PROVENANCES = (
     "released_verified",  # equals a released instance, edges and names
     "released_reconstructed",  # replayed from the released instances' random stream
     "official_generator",  # the published generator, as released for this size
-    "official_generator_substitute",  # the published generator; the released graph is lost
+    "official_generator_substitute",  # the published generator; no seed replays the released graph
     "evaluation_edition",  # the published generator with another master seed, for evaluation
     "file",  # read from a file that does not record it
     "dataset",  # a row of the downloaded AgentsNet parquet file
@@ -54,6 +54,14 @@ SAMPLES = 3
 """Graphs per size and family."""
 _RELEASED_ORDER = {"ws": (1, 0, 2), "ba": (0, 1, 2), "dt": (0, 1, 2)}
 """The draws of the older generator by index 0, 1, 2 (known for 0, assumed for 1 and 2)."""
+_RELEASED_DELAUNAY = {
+    4: "321 03 03 012",
+    8: "423 4576 035476 0254 012357 1234 127 1246",
+    16: "e17b9 0762e 1ed f49bc 3fca6 a68 1457a8 016bc8 567ac 03fdeb 4568c 0379c 3478ab 29fe 0129d "
+    "349d",
+}
+"""The released Delaunay graph of index 0 by size: a word for each node, with one hexadecimal digit
+for each of its neighbours in their released order."""
 _MALE = """
 James Michael Robert John David William Richard Joseph Thomas Christopher Charles Daniel Matthew
 Anthony Mark Donald Steven Andrew Paul Joshua Kenneth Kevin Brian Timothy Ronald George Jason Edward
@@ -227,8 +235,16 @@ def _draw_edition(sizes: tuple[int, ...], edition: int) -> dict[tuple[str, int, 
                 names = stream.sample(POOL, n)
                 index = _RELEASED_ORDER[family].index(sample) if older else sample
                 source = _provenance(family, index, older, edition)
-                drawn[family, n, index] = _freeze(graph, family, index, names, source, edition)
+                frozen = _freeze(graph, family, index, names, source, edition)
+                recorded = older and family == "dt" and index == 0
+                drawn[family, n, index] = _as_released(frozen) if recorded else frozen
     return drawn
+
+
+def _as_released(drawn: AgentGraph) -> AgentGraph:
+    """Return a drawn Delaunay graph with the released edges in place of its own."""
+    rows = [[int(digit, 16) for digit in word] for word in _RELEASED_DELAUNAY[drawn.n].split()]
+    return replace(drawn, adjacency=tuple(tuple(row) for row in rows))
 
 
 def _master_seed(edition: int) -> int:
@@ -240,9 +256,9 @@ def _provenance(family: str, index: int, older: bool, edition: int) -> str:
         return "evaluation_edition"
     if not older:
         return "official_generator"
-    if family == "dt":
-        return "official_generator_substitute"
-    return "released_reconstructed" if index else "released_verified"
+    if index == 0:
+        return "released_verified"
+    return "official_generator_substitute" if family == "dt" else "released_reconstructed"
 
 
 def _draw(family: str, n: int, seed: int | random.Random) -> Graph[int]:

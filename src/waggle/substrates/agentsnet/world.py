@@ -123,8 +123,8 @@ class AgentsNetWorld(WorldBase):
         self._said: list[list[Answer | None]] = []
         """The answers acted on in each update so far, by node."""
         self._memory = [Memory() for _ in range(self.n)]
-        self._shown: list[dict[str, dict[str, Fact]]] = [{} for _ in range(self.n)]
-        """The claim rows of every node's current view; a relay may carry nothing else."""
+        self._held: list[str | None] = [None] * self.n
+        """The commitment of every node after its last update; its view shows that claim."""
 
     def neighbours(self, node: int) -> Sequence[int]:
         """Return the fixed contacts of a node."""
@@ -135,13 +135,16 @@ class AgentsNetWorld(WorldBase):
         proposal = self._proposals[node]
         own = self._claims[node]
         order = self._order(node)
-        self._shown[node] = self._claim_rows(node, local, order) if self.priority else {}
         return Sensed(
             observation=self._observation(node, order),
             proposal=Suggestion(proposal.action, proposal.target, claim=own),
             evidence=(Evidence(own, MAX_BIN, MAX_BIN, 0),),
             ports={j: self._port(node, j, order) for j in self._adjacent[node]},
-            claims=self._shown[node],
+            claims={
+                claim: self._claim_row(node, claim, order)
+                for claim in order
+                if self._shows(node, claim, local.commitment, order)
+            },
         )
 
     def withhold(self, write: Write) -> str | None:
@@ -165,7 +168,10 @@ class AgentsNetWorld(WorldBase):
             statement = Statement(self._round, write.support, None)
             memory.spoken[write.receiver] = statement
             return statement
-        row = self._shown[write.sender].get(write.claim, {})
+        node, claim = write.sender, write.claim
+        order = self._order(node)
+        shown = self._shows(node, claim, self._held[node], order)
+        row = self._claim_row(node, claim, order) if shown else {}
         age, answer = row.get("age"), row.get("answer")
         if isinstance(age, int) and isinstance(answer, str):
             return Report(self._round - age, answer)
@@ -203,6 +209,7 @@ class AgentsNetWorld(WorldBase):
         """Record every admitted action as the node's current answer; a wait keeps the old one."""
         native = {}
         for node, act in acts.items():
+            self._held[node] = act.local.commitment
             if WAIT not in (act.action, act.intent):
                 self._standing[node] = Answer(act.action, act.target)
             native[node] = self._official(node) or WAIT
@@ -306,26 +313,27 @@ class AgentsNetWorld(WorldBase):
                 facts["order"] = order[self._claims[contact]]
         return facts
 
-    def _claim_rows(
-        self, node: int, local: Local, order: Mapping[str, int]
-    ) -> dict[str, dict[str, Fact]]:
-        """Return a row per held claim: order, whether it is the own one, contacts that lack it.
+    def _shows(
+        self, node: int, claim: str, committed: str | None, order: Mapping[str, int]
+    ) -> bool:
+        """Return whether a view has a row for a claim: a small priority, the own or the held."""
+        known = claim in order
+        return known and (order[claim] < _MOST_CLAIMS or claim in (self._claims[node], committed))
+
+    def _claim_row(self, node: int, claim: str, order: Mapping[str, int]) -> dict[str, Fact]:
+        """Return the row of a held claim: order, whether it is the own one, contacts that lack it.
 
         In the global tasks, also the answer of its holder and the age of that answer in updates.
         """
-        own, memory = self._claims[node], self._memory[node]
-        shown = [c for c in order if order[c] < _MOST_CLAIMS or c in (own, local.commitment)]
-        rows: dict[str, dict[str, Fact]] = {}
-        for claim in shown:
-            knows = memory.shared.get(claim, set())
-            facts: dict[str, Fact] = {"order": order[claim], "own": int(claim == own)}
-            facts["untold"] = len(self._adjacent[node]) - len(knows)
-            report = memory.claims.get(claim)
-            if report is not None and report.answer is not None and self.task in GLOBAL_TASKS:
-                facts["age"] = min(self._round - report.round, _MOST_AGE)
-                facts["answer"] = report.answer
-            rows[claim] = facts
-        return rows
+        memory = self._memory[node]
+        knows = memory.shared.get(claim, set())
+        facts: dict[str, Fact] = {"order": order[claim], "own": int(claim == self._claims[node])}
+        facts["untold"] = len(self._adjacent[node]) - len(knows)
+        report = memory.claims.get(claim)
+        if report is not None and report.answer is not None and self.task in GLOBAL_TASKS:
+            facts["age"] = min(self._round - report.round, _MOST_AGE)
+            facts["answer"] = report.answer
+        return facts
 
     def _answer_seen(self, node: int, answer: Answer | None) -> str:
         """Return an answer as shown to one observer; a partner is `you` or `another`."""

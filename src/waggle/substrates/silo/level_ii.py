@@ -227,6 +227,7 @@ LEVEL_II = (
         "II-18", "List Ranking", "II",
         "Report for every item its distance from the head of the linked list.",
         _draw_chain, lambda shard, _: {item["id"]: item["next"] for item in shard}, _ranks,
+        stated=lambda setting: {"items": setting.public["total_nodes"]},
     ),
     Task(
         "II-19", "Merge Neighbors", "II",

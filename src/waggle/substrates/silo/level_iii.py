@@ -19,6 +19,7 @@ from waggle.substrates.silo.task import (
     of_all,
     of_items,
     split,
+    vertices,
 )
 
 _DIMENSIONS = 5
@@ -245,12 +246,13 @@ LEVEL_III = (
     Task(
         "III-23", "Graph Components", "III",
         "Report the number of connected components, isolated nodes included.",
-        _draw_edges, _edge_columns, _components,
+        _draw_edges, _edge_columns, _components, stated=vertices,
     ),
     Task(
         "III-24", "BFS Distance", "III",
         "Report for every node its hop distance from node 0, -1 if unreachable.",
         lambda rng, n: _draw_simple_edges(rng, n, directed=False), _edge_columns, _distances,
+        stated=vertices,
     ),
     Task(
         "III-25", "K-Means Iteration", "III",
@@ -271,11 +273,13 @@ LEVEL_III = (
         "Report for every node its PageRank after one step from the uniform vector with damping "
         "0.85, rounded to 6 decimals.",
         lambda rng, n: _draw_simple_edges(rng, n, directed=True), _edge_columns, _page_rank,
+        stated=vertices,
     ),
     Task(
         "III-29", "Load Balance", "III",
         "Report variance (2 decimals), max_load and min_load of longest-first scheduling.",
         _draw_durations, lambda shard, _: sorted(job["duration"] for job in shard)[::-1], _balance,
+        stated=lambda setting: {**setting.public, "machines": setting.n},
     ),
     Task(
         "III-30", "Matrix Multiply", "III", "Report the full matrix product.",

@@ -23,6 +23,8 @@ PIECES = (
     "the pieces that you hold as if they were all."
 )
 """Text appended to the task's question for a private worker."""
+WHOLE = " The other entries describe the whole input, also where you hold only pieces of it."
+"""Text appended if the task has public parameters, which the benchmark tells every agent."""
 MAX_TEXT = 32
 """Longest answer, in characters, that is shown verbatim; longer ones are shown as a digest."""
 
@@ -111,19 +113,17 @@ class Proposer:
     def work(self, known: int, position: int, contract: Contract) -> Work:
         """Return the request for a position's private worker: its own and the delivered pieces.
 
-        A piece is its place in the whole and its content as JSON text. Public parameters that are
-        integers are left out, because they reveal the size of the swarm.
+        A piece is its place in the whole and its content as JSON text. The public parameters are
+        part of a worker's question only: no view of a law holds one.
         """
         newest = {index % self._n: index for index in _bits(known)}
         own = newest.pop(position)
-        public = self._setting.public.items()
-        state = {
-            "piece": [position, self._text(own)],
-            **{name: value for name, value in public if not isinstance(value, int)},
-        }
+        stated = self._task.stated(self._setting)
+        asks = self._task.asks + PIECES + (WHOLE if stated else "")
+        state = {"piece": [position, self._text(own)], **stated}
         pieces: list[Json] = [[place, self._text(newest[place])] for place in sorted(newest)]
         return Work(
-            contract.task, self._task.asks + PIECES, state, {"pieces": pieces},
+            contract.task, asks, state, {"pieces": pieces},
             version=own // self._n, native=lambda: self.answer(known, position),
         )  # fmt: skip
 

@@ -33,6 +33,17 @@ Summarise = Callable[[Any, Setting], Any]
 Combine = Callable[[dict[int, Any], int, Setting], Any]
 Needs = Callable[[int, int], int]
 Renew = Callable[[Random, Any, Setting], Any]
+Stated = Callable[[Setting], Mapping[str, Any]]
+
+
+def public(setting: Setting) -> Mapping[str, Any]:
+    """Return the public parameters as the benchmark names them."""
+    return setting.public
+
+
+def vertices(setting: Setting) -> Mapping[str, Any]:
+    """Return the size of the task's graph; a key that counts nodes would mean the swarm."""
+    return {"vertices": setting.public["total_nodes"]}
 
 
 def everything(position: int, n: int) -> int:
@@ -76,6 +87,8 @@ class Task:
     """Draw a later version of a shard that makes the old answer wrong (late counterevidence)."""
     carried: Callable[[Any], Any] = lambda shard: shard
     """Return the part of a shard that must be sent; every node holds the rest."""
+    stated: Stated = public
+    """Return what the benchmark's statement tells every agent about the whole input."""
 
     def golds(self, shards: Sequence[Any], setting: Setting) -> list[Any]:
         """Return the answer of every position when all shards are known."""

@@ -1,8 +1,10 @@
 """Interface-matched controls: NoComm, NativeMsg, FixedSwarm (App. "Baseline implementations").
 
 They share topology, private proposals, legal actions and the runtime's interface with every law,
-and differ in how they organise: NoComm not at all; NativeMsg by transient native messages without a
-persistent field, quorum or commitment; FixedSwarm by one fixed rule over finite-lifetime signals.
+and differ in how they organise: NoComm not at all; NativeMsg by native messages whose traces live
+for one round, without quorum or commitment; FixedSwarm by one fixed rule over finite-lifetime
+signals. What a world stores of a message stays with every method: a place reported in Foraging,
+Flocking or Transport, a contact's answer in AgentsNet and a snapshot in Silo outlive its trace.
 If the task spreads data over ports (Silo), both communicating controls send one frame in every
 round, on the port that the expert's port rule ranks first (`laws.exchange`), and answer as early as
 the expert; on AgentsNet they answer by the fixed rules of `graph_answers`.
@@ -62,7 +64,11 @@ class NoComm(PrivateOnly):
 
 
 class NativeMsg:
-    """Send the strongest private evidence to contacts, without memory or agreement."""
+    """Send the strongest private evidence to contacts, without a lasting field or agreement.
+
+    The field forgets every message after a round. The claim table of the view does not: where a
+    world keeps reported places, the node follows a report that is older than its trace.
+    """
 
     name: ClassVar[str] = "nativemsg"
 
@@ -90,7 +96,7 @@ class FixedSwarm:
 
 
 def native_message(view: View) -> Decision:
-    """Send the strongest private evidence for one round; act on what was just received."""
+    """Send the strongest private evidence for one round; act on what the view shows as reported."""
     evidence = _own_evidence(view)
     write = None if evidence is None else _hedge(view, moves.fresh(evidence, ""))
     deposits = () if write is None else _address(view, _make_transient(write))

@@ -100,6 +100,8 @@ class _Mail:
         self.inboxes: dict[int, list[Received]] = {}
         if isinstance(world, Workplace):  # protocol checks ignore `__getattr__`
             self.staff, self.work, self.adopt = world.staff, world.work, world.adopt
+        if hasattr(world, "contradicts"):  # not every world has this hook
+            self.contradicts = self._contradicts
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._world, name)
@@ -117,6 +119,18 @@ class _Mail:
             received = Received(write.sender, payload.memo)
             self.inboxes.setdefault(write.receiver, []).append(received)
         return arrived
+
+    def depart(self, write: Write, payload: object) -> _Parcel:
+        """Complete the task's payload before its parcel leaves for another shard."""
+        assert isinstance(payload, _Parcel)
+        world: Any = self._world
+        return payload._replace(payload=world.depart(write, payload.payload))
+
+    def _contradicts(self, write: Write, payload: object) -> bool:
+        """Return whether the task's payload in a parcel contradicts the write."""
+        assert isinstance(payload, _Parcel)
+        world: Any = self._world
+        return bool(world.contradicts(write, payload.payload))
 
 
 class _Group(NamedTuple):

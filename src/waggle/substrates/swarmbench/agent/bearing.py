@@ -1,7 +1,9 @@
 """Bearings: positions as views show them, in signed bins of cells down and right.
 
 A bearing is all that an agent can send to another about a place, and all that a law sees of it.
-Near places are exact, far ones coarse: bin 3 is three or four cells, bin 7 more than twenty.
+Bins 0 to 2 hold one distance each, larger ones several: bin 3 is three or four cells, bin 7 more
+than twenty. A reported place can be off even in the smallest bins, because the writer's step after
+writing moves the cell that they count from (`Behaviour.place_of`).
 Invariant: `bearing(estimate(b)) == b`, so a bearing relayed without a step in between is unchanged.
 """
 

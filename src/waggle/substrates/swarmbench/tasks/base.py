@@ -2,9 +2,9 @@
 
 Only four methods determine what communication can do. `facts` returns what a view shows of the
 claims a node knows; `payload` sends only the shown bearing and age of the written claim; `receive`
-stores the place that these bins stand for, and the next view shows it in the same bins; `walk`
-returns one step towards a claim that the law named or holds. Invariant: only `look` changes
-memories from windows, and only `receive` from messages.
+stores the place that these bins stand for, counted from the writer's cell on arrival, and the next
+view shows it in the same bins; `walk` returns one step towards a claim that the law named or holds.
+Invariant: only `look` changes memories from windows, and only `receive` from messages.
 """
 
 from __future__ import annotations
@@ -106,7 +106,9 @@ class Behaviour:
     def place_of(self, write: Write, report: Report) -> Cell:
         """Return the reported place of a claim, in the reader's frame.
 
-        Bins count from the writer, which stands in the reader's window.
+        The bins count from the writer's cell when it wrote, and are applied to its cell on arrival,
+        which is in the reader's window. A reported place is therefore off by the writer's steps in
+        between, usually one.
         """
         scene = self.scene
         writer = sub(scene.cells[write.sender], scene.cells[write.receiver])

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import msgspec
 import pytest
 
 from tests.core.examples import VIEW
+from waggle.core import bounds
+from waggle.core.bounds import MAX_KEY
 from waggle.core.canon import check_view
 from waggle.core.errors import ContractError
 from waggle.core.keys import forbidden
@@ -69,6 +74,41 @@ def test_forbidden_key_in_a_table() -> None:
     private = msgspec.structs.replace(VIEW.private, channels=ports)
     with pytest.raises(ContractError, match="identity"):
         check_view(msgspec.structs.replace(VIEW, private=private, traces=()))
+
+
+LONG = "total" * 3000 + "q"
+"""A key in which the search for a population size took two seconds."""
+
+
+@pytest.mark.parametrize("key", [LONG, LONG[-65:]])
+@pytest.mark.parametrize(
+    "content",
+    [
+        lambda key: {"observation": {key: 1}},
+        lambda key: {"observation": {"top": [{key: 1}]}},
+        lambda key: {"channels": (*VIEW.private.channels, Port("hd", 1, {key: 4}))},
+    ],
+)
+def test_a_long_key_is_refused_before_it_is_searched(
+    key: str, content: Callable[[str], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def leak(keys: tuple[str, ...]) -> None:
+        assert max(map(len, keys)) <= MAX_KEY, "the key is searched"
+
+    monkeypatch.setattr(bounds, "leak", leak)
+    private = msgspec.structs.replace(VIEW.private, **content(key))
+    with pytest.raises(ContractError, match="over 64 characters"):
+        check_view(msgspec.structs.replace(VIEW, private=private))
+
+
+def test_the_size_of_a_view_is_checked_first() -> None:
+    """Otherwise the keys of a large view are searched before it is refused."""
+    with pytest.raises(ContractError, match="bytes"):
+        check_view(_observing({f"agent_id_{i}": 0 for i in range(2000)}))
+
+
+def test_a_key_of_the_greatest_length_passes() -> None:
+    check_view(_observing({LONG[-MAX_KEY:]: 1}))
 
 
 def test_lone_n_is_a_size_and_a_compass_is_not() -> None:

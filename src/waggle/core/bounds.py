@@ -46,6 +46,8 @@ MAX_FACTS = 16
 """Maximum facts in one row."""
 MAX_DEPTH = 12
 """Maximum nesting depth of an observation."""
+MAX_KEY = 64
+"""Maximum characters of a key; the search for forbidden words is quadratic in this length."""
 MAX_INTEGER = 2**53
 """Largest absolute value of an integer in task content; exact in every JSON reader."""
 MAX_GOAL = 2_000
@@ -230,6 +232,8 @@ def _check_keys(mapping: Iterable[str], where: str, depth: int = 0) -> None:
     keys = tuple(mapping)
     if not _TEXT.issuperset(map(type, keys)):
         raise ContractError(f"{where} has a key that is not text; use text keys")
+    if max(map(len, keys), default=0) > MAX_KEY:
+        raise ContractError(f"{where} has a key of over {MAX_KEY} characters; shorten it")
     found = leak(keys)
     if found is not None:
         raise ContractError(f"{where} key {found[0]!r:.60} is {found[1]}; remove it from the view")

@@ -89,8 +89,8 @@ def encode_shown(view: View) -> bytes:
         ContractError: if the substrate's content is unbounded, forbidden or not JSON.
     """
     data: bytes = view.__dict__.setdefault(_TEXT, _serialize(view))
-    check_content(view)
     _check_size(data)
+    check_content(view)
     return data
 
 
@@ -204,8 +204,8 @@ def check_view(view: View, data: bytes | None = None) -> None:
     Raises:
         ContractError: naming the slot, what is wrong and the fix.
     """
-    check_bounds(view)
     _check_size(encode_view(view) if data is None else data)
+    check_bounds(view)
 
 
 def _check_size(data: bytes) -> None:

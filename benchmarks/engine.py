@@ -28,7 +28,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from benchmarks import rivals as libraries
-from benchmarks.workload import Answers, Ask, Contender, Decode, Setup, Sizes, cut, prepare
+from benchmarks.workload import Answers, Ask, Contender, Decode, Setup, Sizes, accepts, cut, prepare
 from waggle.core.errors import ConfigError
 from waggle.engine.engine import Engine
 from waggle.engine.request import Completion, Prompt
@@ -113,8 +113,8 @@ def compare(
     """Measure `generate`, the engine and the other libraries once per round."""
     baselines = generate_variants(setup)[-1 if fastest else 0 :]
     engine = Engine(setup.model, setup.tokenizer, max_rows=setup.sizes.batch)
-    MODES[-1].decode(engine, setup, setup.warm)
-    engine.backend.prime(32 * setup.sizes.batch, max(len(ask.tail) for ask in setup.warm))
+    for mode in MODES:
+        mode.decode(engine, setup, setup.warm)
     freeze_loaded()  # as laws do
     ways: dict[str, Callable[[], Row]] = {
         **{each.title: partial(measure, setup, each) for each in baselines},
@@ -296,7 +296,7 @@ def measure_engine(setup: Setup, engine: Engine, mode: Mode) -> Row:
     note = f"{accepted} of {drafted} drafted tokens accepted" if mode.speculate else ""
     if mode.constrained:
         pairs = zip(setup.work, done, strict=True)
-        valid = sum(ask.grammar(None).accepts(d.text) for ask, d in pairs)
+        valid = sum(accepts(ask.grammar(None), d.text) for ask, d in pairs)
         note += f"; {valid} of {len(done)} answers in the grammar"
     steps = sum(d.usage.model_steps for d in done) / len(done)
     answers = [d.tokens for d in done]

@@ -48,7 +48,7 @@ class Oracle(TransformersBackend):
     def __init__(
         self, scripts: Mapping[tuple[int, ...], Sequence[int]], drafts: bool = True
     ) -> None:
-        super().__init__(SimpleNamespace(device="cpu"), 0)
+        super().__init__(SimpleNamespace(device="cpu"))
         self.seconds = 0.0
         """Processor time spent in the backend itself."""
         self.multi_step = not drafts

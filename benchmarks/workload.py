@@ -311,6 +311,12 @@ def encode(tokenizer: Any, text: str) -> tuple[int, ...]:
     return tuple(tokenizer.encode(text, add_special_tokens=False))
 
 
+def accepts(grammar: Grammar, text: str) -> bool:
+    """Return whether a text is one of the strings of a grammar."""
+    state = grammar.advance(grammar.start(), text.encode())
+    return state is not None and state.accepting
+
+
 def texts(count: int = 200) -> list[str]:
     """Return synthetic prompts as text, to train a small tokenizer on."""
     return [INSTRUCTION, *(task.tail for task in tasks(count, 6, seed=3))]

@@ -180,6 +180,53 @@ def test_rows_that_do_not_fit_into_memory_wait(tiny: Any, on_gpu: bool) -> None:
     assert answers(engine, batch) == want
 
 
+@pytest.mark.parametrize("on_gpu", [False, True])
+def test_a_long_prompt_takes_rows_only_while_it_runs(tiny: Any, on_gpu: bool) -> None:
+    engine = row_engine(tiny, 8, speculate=False) if on_gpu else Engine(*tiny, max_rows=8)
+    assert isinstance(engine.backend, LeanBackend)
+    engine.speculate, store = False, engine.backend.store
+    store.limit = 8 * 512 * 400
+    short, long = prompts(tiny[1], 16, new=8), Prompt(ids(tiny[1], "view " * 200), max_new_tokens=8)
+    want, passes = references(*tiny, short), []
+    for _ in range(3):
+        before = engine.passes
+        assert answers(engine, short) == want
+        passes.append(engine.passes - before)
+        assert answers(engine, [long]) == references(*tiny, [long])
+        assert store.rows < 4, "a long prompt leaves room for as many rows"
+    assert len(set(passes)) == 1
+
+
+def test_few_rows_hold_few_caches(tiny: Any) -> None:
+    engine = Engine(*tiny, max_rows=64)
+    batch = long_prompts(tiny[1], 24)
+    want = references(*tiny, batch)
+    held = []
+    for size in (3, 24, 5):
+        assert answers(engine, batch[:size]) == want[:size]
+        held.append(len(engine.backend.store._cache[0][0]))  # type: ignore[attr-defined]
+    assert held == [4, 32, 32]
+
+
+def test_rows_that_go_on_keep_their_caches_when_others_come(tiny: Any) -> None:
+    """A second caller makes the caches of the first move in the midst of its answers."""
+    engine = Engine(*tiny, max_rows=64, speculate=False)
+    first, second = prompts(tiny[1], 3, new=40), prompts(tiny[1], 20)[3:]
+    found: list[Any] = []
+    run, backend = engine.backend.run, engine.backend
+
+    def called(rows: Any) -> Any:
+        if len(found) == 0 and engine.passes == 5:
+            found.append(engine._scheduler.submit([engine._sequence(p) for p in second]))
+        return run(rows)
+
+    backend.run = called  # type: ignore[method-assign]
+    assert answers(engine, first) == references(*tiny, first)
+    while not found[0].done:
+        engine._step()
+    assert [done.tokens for done in found[0].result()] == references(*tiny, second)
+
+
 def failing(number: int) -> Callable[..., Any]:
     """Return a maker of tensors that breaks down when it is asked for the n-th."""
     plenty, asked = torch.zeros, count(1)
@@ -246,7 +293,7 @@ def test_a_cpu_says_what_is_no_number(
     model.model.norm.weight.data.fill_(float("nan"))
     engine = Engine(model, tiny[1])
     if not lean:
-        engine.backend = TransformersBackend(model, 4)
+        engine.backend = TransformersBackend(model)
     options = {"grammar": engine.matcher(record_grammar)} if bound else {}
     with pytest.raises(NotNumbers):
         engine.generate(prompts(tiny[1], 2, **options))

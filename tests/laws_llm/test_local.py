@@ -10,6 +10,7 @@ pytest.importorskip("torch", reason="needs the llm extra")
 
 import torch
 
+from benchmarks.workload import accepts
 from tests.core.containment import contains
 from tests.laws_llm.conftest import played
 from waggle import plugins
@@ -139,11 +140,11 @@ def test_the_grammar_speaks_for_its_view_only(beacon_views: Any) -> None:
     for view, other in pairwise(beacon_views):
         for entropy in range(20):
             text = encode_decision(sample(view, entropy)).decode()
-            assert view_grammar(view).accepts(text)
+            assert accepts(view_grammar(view), text)
             if encode_view(view) == encode_view(other):
                 continue
             allowed = contains(other, sample(view, entropy))
-            assert view_grammar(other).accepts(text) == allowed
+            assert accepts(view_grammar(other), text) == allowed
             crossed += not allowed
     assert crossed > 0
 
@@ -166,7 +167,7 @@ def test_at_a_temperature_every_request_is_sampled_by_its_own_entropy(
         assert sample.completion.text == sample.decode.output
         assert sample.completion.choices and sample.decode.usage.model_steps > 0
         if mode == "constrained":
-            assert view_grammar(request.view).accepts(sample.completion.text)
+            assert accepts(view_grammar(request.view), sample.completion.text)
     retry = law._sampling(Request(beacon_views[0], 5, ("json.syntax",), "{"))
     assert retry != law._sampling(Request(beacon_views[0], 5))
 

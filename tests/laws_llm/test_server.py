@@ -195,9 +195,9 @@ def test_a_view_out_of_bounds_is_one_line_and_never_reaches_the_law(
     client: Any, serve: Any, beacon_views: Any, law: Any
 ) -> None:
     view, replace = beacon_views[0], msgspec.structs.replace
-    private = replace(view.private, observation={"agent_id": 3})
+    seen = [replace(view.private, observation={key: 3}) for key in ("agent_id", "total" * 2000)]
     api = client(serve(law()))
-    for broken in (replace(view, budget=9), replace(view, private=private)):
+    for broken in (replace(view, budget=9), *(replace(view, private=part) for part in seen)):
         with pytest.raises(openai.BadRequestError) as caught:
             api.chat.completions.create(model="x", messages=prompt.messages(broken))
         assert "\n" not in caught.value.message

@@ -76,9 +76,7 @@ class Engine:
         if int8 and not lean:
             raise ConfigError("int8 needs a model that the engine runs itself; use dtype auto")
         self.backend: Backend = (
-            LeanBackend(model, max_rows, graphs, int8)
-            if lean
-            else TransformersBackend(model, max_rows)
+            LeanBackend(model, max_rows, graphs, int8) if lean else TransformersBackend(model)
         )
         self.reuse_prefix = reuse_prefix
         self.speculate = speculate

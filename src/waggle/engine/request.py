@@ -55,6 +55,11 @@ class Prompt(msgspec.Struct, frozen=True):
     sampling: Sampling | None = None
     """The sampling parameters; without them the most likely tokens are taken."""
 
+    @property
+    def positions(self) -> int:
+        """The number of positions that the prompt and its longest answer take."""
+        return len(self.prefix) + len(self.tail) + self.max_new_tokens
+
     def unsplit(self) -> Prompt:
         """Return the prompt with all of its tokens in the tail."""
         return msgspec.structs.replace(self, prefix=(), tail=(*self.prefix, *self.tail))
@@ -67,10 +72,9 @@ class Prompt(msgspec.Struct, frozen=True):
         """
         if not self.tail:
             raise ConfigError("a prompt needs at least one token after its prefix; give it a tail")
-        length = len(self.prefix) + len(self.tail) + self.max_new_tokens
-        if length > context:
+        if self.positions > context:
             raise ConfigError(
-                f"prompt and answer need {length} positions but the model has {context}; "
+                f"prompt and answer need {self.positions} positions but the model has {context}; "
                 "shorten the prompt or lower max_new_tokens"
             )
 

@@ -112,6 +112,8 @@ class Scheduler:
         """Admit waiting sequences, in order, while there are slots and memory for them."""
         quota = self._quota(backend)
         with self._lock:
+            if self._waiting and not self._running:
+                backend.shrink(max(entry.sequence.prompt.positions for entry in self._waiting))
             while quota > 0 and self._has_room and self._enter(self._waiting[0], backend):
                 self._waiting.popleft()
                 quota -= 1

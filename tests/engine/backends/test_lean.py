@@ -1,10 +1,17 @@
-"""How the lean backend cuts passes: by the memory of a GPU, and by the cores of a CPU."""
+"""How the lean backend cuts passes, by memory and by cores, and which prefixes it keeps."""
+
+from typing import Any
 
 import pytest
 import torch
 
+from tests.engine.helpers import answers, ids, prompts, references
 from waggle.engine.backends import lean
+from waggle.engine.backends.lean import CoreThreads, LeanBackend
+from waggle.engine.engine import Engine
 from waggle.engine.model.config import Shape
+from waggle.engine.model.kv_cache import Piece
+from waggle.engine.request import Prompt
 
 
 def test_a_pass_is_planned_for_what_is_spare(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,3 +36,38 @@ def test_rows_are_split_about_evenly_and_in_order() -> None:
     for budget in (1, 7, 40):
         spans = lean.split([3, 9, 1, 1, 20, 4, 4], budget)
         assert [row for first, last in spans for row in range(first, last)] == list(range(7))
+
+
+@pytest.mark.parametrize(
+    ("cores", "rows", "parts"), [(16, 64, 8), (2, 64, 2), (16, 15, 1), (16, 16, 2), (16, 4000, 16)]
+)
+def test_a_pass_uses_as_many_cores_as_have_work(
+    tiny: Any, cores: int, rows: int, parts: int
+) -> None:
+    """Three tokens of each row: too few for all of sixteen cores are still enough for some."""
+    backend = LeanBackend(tiny[0], rows)
+    backend.cores = CoreThreads(cores)
+    spans = backend._spans([Piece(slot, [1, 2, 3], 9) for slot in range(rows)])
+    assert len(spans) == parts
+    assert [row for first, last in spans for row in range(first, last)] == list(range(rows))
+
+
+def test_a_pass_drops_no_prefix_that_it_needs(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three prefixes fit; twelve are needed in every pass, then others displace them."""
+    heads = [ids(tiny[1], f"contract {number}. " * 4) for number in range(15)]
+    batch = [
+        Prompt(prompt.tail, head, max_new_tokens=16)
+        for head, prompt in zip(heads, prompts(tiny[1], 15), strict=True)
+    ]
+    want = references(*tiny, batch)
+    engine = Engine(*tiny, max_rows=12, speculate=False)
+    backend: Any = engine.backend
+    monkeypatch.setattr(lean, "PREFIX_BYTES", {"cpu": int(3.5 * backend.prefix(heads[0]).size)})
+    backend.forget()
+    ran: list[tuple[int, ...]] = []
+    run = backend._run_prefix
+    monkeypatch.setattr(backend, "_run_prefix", lambda tokens: ran.append(tokens) or run(tokens))
+    assert answers(engine, batch[:12]) == want[:12]
+    assert engine.passes == max(map(len, want[:12])) and ran == heads[:12]
+    assert answers(engine, batch[12:]) == want[12:]
+    assert ran == heads and list(backend._prefixes) == heads[12:]

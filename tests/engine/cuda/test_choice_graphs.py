@@ -58,12 +58,6 @@ def test_large_and_wide_choices_are_not_recorded(monkeypatch: pytest.MonkeyPatch
     assert not sizes(layer)
 
 
-def test_priming_records_usual_choices() -> None:
-    layer = recorded()
-    layer.prime(30)
-    assert sizes(layer) == [(rows, width) for rows in (12, 16, 24) for width in (8, 16)]
-
-
 def test_where_memory_is_short_the_choice_is_made_all_the_same() -> None:
     tries = []
 

@@ -82,16 +82,6 @@ def test_large_work_is_not_captured(tiny: Any) -> None:
     assert bucket(MAX_TOKENS) == MAX_TOKENS
 
 
-def test_priming_records_steps_and_prompts(tiny: Any) -> None:
-    backend = row_engine(tiny, 4).backend
-    assert isinstance(backend, LeanBackend) and backend.graphs is not None
-    backend.reserve(0, 300)
-    backend.graphs._weights = int(5e12 / 300)
-    backend.prime(24, 200)
-    steps = [Size(12, True), Size(12, False), Size(16, False), Size(24, False)]
-    assert list(backend.graphs._graphs) == [*steps, Size(256, False)]
-
-
 def test_sizes_are_rounded_up_to_few_shapes() -> None:
     assert [bucket(n) for n in (1, 12, 13, 16, 17, 24, 25, 100)] == [
         12,

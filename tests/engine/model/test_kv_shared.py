@@ -96,6 +96,7 @@ def test_attention_is_that_over_the_whole_row(rows: list[Row]) -> None:
     """Prompts, then steps of several tokens; caches hold what other rows left before."""
     held = store()
     held.reserve(64, 80)
+    held.widen(12)
     for cache in held._cache:
         for part in cache:
             part.normal_(generator=torch.Generator().manual_seed(7))
@@ -124,6 +125,7 @@ def test_attention_is_that_over_the_whole_row(rows: list[Row]) -> None:
 def test_a_row_that_begins_beside_one_that_goes_on() -> None:
     held = store()
     held.reserve(23, 80)
+    held.widen(5)
     prefix, before = prefix_of(23)
     q, first = drawn(9, 1)
     attended(held, 0, q, first, held.chunk([Piece(3, [1] * 9, 0)], [prefix]))

@@ -52,10 +52,6 @@ class Backend(Protocol):
         """Decode rows for several steps; with a history of answers the device drafts from it."""
         ...
 
-    def prime(self, most: int, prompt: int) -> None:
-        """Prepare steps of up to `most` tokens, and passes with prompts of length `prompt`."""
-        ...
-
     def describe(self) -> str:
         """Return a short description of how this backend computes."""
         ...
@@ -66,6 +62,10 @@ class Backend(Protocol):
 
     def reserve(self, prefix: int, own: int) -> None:
         """Make room for rows of `own` positions after a prefix of `prefix` positions."""
+        ...
+
+    def shrink(self, positions: int) -> None:
+        """Free caches that are far too long for rows of `positions`; no rows may be running."""
         ...
 
     def run(self, rows: Sequence[RowInput]) -> Any:

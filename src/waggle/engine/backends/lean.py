@@ -42,7 +42,8 @@ from waggle.engine.model.linear import Linear
 from waggle.engine.sampling import draw_among
 
 PREFIX_BYTES = {"cpu": 1 << 28, "cuda": 1 << 30}
-"""Bytes for the keys and values of prefixes; the least recently used are dropped first."""
+"""Bytes for the keys and values of prefixes; beyond it the least recently used that no row of the
+pass needs are dropped."""
 CPU_BUDGET = 768
 """Tokens per part of a pass on a CPU: enough for efficient matrix products, few enough for a core's
 caches."""
@@ -131,6 +132,13 @@ class LeanBackend:
             if captured is not None:
                 captured.clear()
 
+    def shrink(self, positions: int) -> None:
+        """Free caches that are far too long for rows of `positions`; no rows may be running."""
+        if self.store.shrink(positions):
+            self._void()
+            if self.device.type == "cuda":
+                torch.cuda.empty_cache()
+
     def refresh(self, model: Any) -> None:
         """Load the current weights of a model of the same shape; no rows may be running.
 
@@ -157,15 +165,6 @@ class LeanBackend:
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def prime(self, most: int, prompt: int) -> None:
-        """Prepare steps of up to `most` tokens, and passes with prompts of length `prompt`."""
-        with torch.inference_mode():
-            self._head.prime(most)
-            if self.graphs is not None:
-                self.graphs.prime(most, prompt)
-            if self.loop is not None:
-                self.loop.prime(DRAFTED)
-
     def describe(self) -> str:
         """Return a short description of how this backend computes, for reports."""
         kind = "fused steps" if isinstance(self.store, RowStore) else "shared prefix"
@@ -176,13 +175,24 @@ class LeanBackend:
         known = self._prefixes.get(tokens)
         if known is None:
             known = self._prefixes[tokens] = self._run_prefix(tokens)
-            while len(self._prefixes) > 1 and self._kept() > PREFIX_BYTES[self.device.type]:
-                self._prefixes.popitem(last=False)
         self._prefixes.move_to_end(tokens)
         return known
 
-    def _kept(self) -> int:
-        return sum(prefix.size for prefix in self._prefixes.values())
+    def _collect(self, wanted: Iterable[tuple[int, ...]]) -> dict[int, PrefixKV]:
+        """Return the prefixes of a pass by the `id` of their tokens; drop others beyond the limit.
+
+        By identity: a prefix is long, and rows usually share the same object.
+        """
+        before = len(self._prefixes)
+        found = {key: self.prefix(tokens) for key, tokens in {id(t): t for t in wanted}.items()}
+        if len(self._prefixes) > before:
+            needed = set(map(id, found.values()))
+            kept = sum(prefix.size for prefix in self._prefixes.values())
+            for tokens, prefix in list(self._prefixes.items()):
+                if kept > PREFIX_BYTES[self.device.type] and id(prefix) not in needed:
+                    del self._prefixes[tokens]
+                    kept -= prefix.size
+        return found
 
     def _run_prefix(self, tokens: tuple[int, ...]) -> PrefixKV:
         count = len(tokens)
@@ -207,9 +217,9 @@ class LeanBackend:
         slots, tokens, starts, asked, prefixes = zip(*rows, strict=True)
         pieces = [*map(Piece, slots, tokens, starts)]
         with torch.inference_mode():
-            # By identity: a prefix is long, and rows usually share the same object.
-            known = {key: self.prefix(t) for key, t in {id(t): t for t in prefixes}.items()}
+            known = self._collect(prefixes)
             kept = [known[id(tokens)] for tokens in prefixes]
+            self.store.widen(max(slots) + 1)
             parted = self._spans(pieces)
 
             def work(some: slice) -> Tensor:
@@ -252,15 +262,16 @@ class LeanBackend:
             torch.cuda.empty_cache()
 
     def _spans(self, pieces: Sequence[Piece]) -> list[tuple[int, int]]:
-        """Split a batch into consecutive spans within the budget, with work for every core."""
+        """Split a batch into consecutive spans within the budget, one for each core worth using."""
         total = sum(len(piece.tokens) for piece in pieces)
         budget = self.budget
         if self.device.type == "cuda" and min(total, budget) > self._fitted:
             size = self.decoder.dtype.itemsize  # the query is slow: a size that fitted is reused
             budget = min(budget, affordable(self.device, self.decoder.shape, size))
-        if self.cores is not None and total >= self.cores.count * LEAST_SHARE:
-            rounds = -(-total // (self.cores.count * self.budget))
-            budget = -(-total // (self.cores.count * rounds))
+        workers = 0 if self.cores is None else min(self.cores.count, total // LEAST_SHARE)
+        if workers > 1:
+            rounds = -(-total // (workers * self.budget))
+            budget = -(-total // (workers * rounds))
         return split([len(piece.tokens) for piece in pieces], budget)
 
     def _note_fit(self, pieces: Sequence[Piece], parted: Sequence[tuple[int, int]]) -> None:

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from waggle.engine.backends.base import DrawFuture, TokenFuture
-from waggle.engine.cuda.graphs import ChoiceGraphs, Choose, bucket, buckets, greedy_among
+from waggle.engine.cuda.graphs import ChoiceGraphs, Choose, bucket, greedy_among
 from waggle.engine.memory import attempted, halved
 from waggle.engine.model.decoder import greedy
 from waggle.engine.model.kv_cache import index_tensor, pinned_empty
@@ -58,16 +58,6 @@ class LMHead:
         self._every = torch.arange(len(head.weight), device=self._device).unsqueeze(0)
         self.rounds = self._device.type == "cuda"
         """Whether the number of states is rounded up."""
-
-    def prime(self, most: int) -> None:
-        """Run every size of up to `most` states once."""
-        if self.rounds:
-            for count in buckets(1, min(most, MAX_LOGITS)):
-                states = self._head.weight.new_zeros((count, self._head.weight.shape[1]))
-                self.argmax(states, ())
-                self.choose_from_all(states, [(0, 1)] * count)
-        if self.graphs is not None:
-            self.graphs.prime(most)
 
     def clear(self) -> None:
         """Drop captured choices."""

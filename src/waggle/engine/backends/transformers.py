@@ -36,7 +36,7 @@ class TransformersBackend:
     multi_step = False
     verifies = False
 
-    def __init__(self, model: Any, max_rows: int) -> None:
+    def __init__(self, model: Any) -> None:
         self.model = model
         self.device = model.device
         self._caches: dict[int, Any] = {}
@@ -47,9 +47,6 @@ class TransformersBackend:
     ) -> list[MultiStepOutput]:
         """Raise: not supported, since rows are run one by one."""
         raise NotImplementedError("this model decodes one step at a time")
-
-    def prime(self, most: int, prompt: int) -> None:
-        """Do nothing: no pass needs preparation."""
 
     def describe(self) -> str:
         """Return a short description of how this backend computes, for reports."""
@@ -62,6 +59,9 @@ class TransformersBackend:
 
     def reserve(self, prefix: int, own: int) -> None:
         """Do nothing: these caches grow by themselves."""
+
+    def shrink(self, positions: int) -> None:
+        """Do nothing: every cache is as long as its row."""
 
     def refresh(self, model: Any) -> None:
         """Use this model for all later passes."""

@@ -139,11 +139,6 @@ class Grammar:
             state, data = self.state_of(target), data[len(label) :]
         return self._advance_all(state, data) if data else state
 
-    def accepts(self, text: str) -> bool:
-        """Return whether a text is one of the admissible strings."""
-        state = self.advance(self.start(), text.encode())
-        return state is not None and state.accepting
-
     def _advance_all(self, state: State, data: bytes) -> State | None:
         reached: list[State] = []
         for label, target in state.edges:

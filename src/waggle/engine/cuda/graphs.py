@@ -13,7 +13,7 @@ before the next pass is replayed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -39,8 +39,6 @@ MAX_STATES = 1024
 """States of the largest choice that is captured."""
 MAX_ALLOWED = 64
 """Allowed tokens of the widest choice that is captured; more are rare."""
-USUAL = (8, 16)
-"""The common widths of choices."""
 
 Step = Callable[[], Tensor]
 Key = TypeVar("Key", bound=Hashable)
@@ -111,14 +109,6 @@ def bucket(value: int) -> int:
     return power * 3 // 4 if value <= power * 3 // 4 else power
 
 
-def buckets(least: int, most: int) -> Iterator[int]:
-    """Yield the rounded sizes between two sizes."""
-    size = bucket(least)
-    while size <= most:
-        yield size
-        size = bucket(size + 1)
-
-
 class Size(NamedTuple):
     """The size of a pass: its number of tokens, rounded up, and whether every row has one."""
 
@@ -185,24 +175,6 @@ class PassGraphs:
         rows = size.tokens if size.single else self._store.rows
         return self._store.layout(pieces, prefixes, size.tokens, rows, size.single)
 
-    def prime(self, most: int, prompt: int) -> None:
-        """Capture sizes in advance, instead of after several occurrences.
-
-        Args:
-            most: tokens of the largest pass whose rows have few tokens each.
-            prompt: tokens of the longest prompt; passes with one are captured in every size.
-        """
-        prompts = (Size(tokens, False) for tokens in buckets(prompt, self._most))
-        for size in (*self._steps(most), *prompts):
-            if size not in self._graphs and self._small(size):
-                self._graphs[size] = self._capture(self._layout(size, [], []), size)
-
-    def _steps(self, most: int) -> Iterator[Size]:
-        for tokens in buckets(1, most):
-            if tokens <= bucket(self._store.rows):
-                yield Size(tokens, True)
-            yield Size(tokens, False)
-
     def _capture(self, plan: Layout, size: Size) -> _Pass:
         """Capture a pass over its first inputs; warm-up and replay write the same values."""
         decoder, store = self._decoder, self._store
@@ -268,13 +240,6 @@ class ChoiceGraphs:
         graph.states[: len(hidden)].copy_(hidden)
         graph.allowed.copy_(allowed, non_blocking=True)
         return graph.replay()
-
-    def prime(self, most: int) -> None:
-        """Capture choices of the common widths and of up to `most` states in advance."""
-        for rows in buckets(1, min(most, MAX_STATES)):
-            for width in USUAL:
-                if (rows, width) not in self._graphs:
-                    self._graphs[rows, width] = self._capture(rows, width)
 
     def _capture(self, rows: int, width: int) -> _Choice:
         head, choose = self._head, self._choose

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from waggle.engine.cuda.graphs import Recorder, Step, bucket, buckets
+from waggle.engine.cuda.graphs import Recorder, Step, bucket
 from waggle.engine.model.decoder import Decoder, greedy
 from waggle.engine.model.kv_cache import pinned
 from waggle.engine.model.kv_rows import Array, RowChunk, RowStore, Spans
@@ -155,13 +155,6 @@ class GreedyLoop:
         for _ in range(steps):
             captured.replay()
         return _read(captured.outbox[:steps, : len(rows)].cpu().numpy())
-
-    def prime(self, longest: int) -> None:
-        """Capture steps of every number of rows in advance, with the end tokens of the last run."""
-        for size in buckets(1, bucket(self._store.rows)):
-            for reach in {1, longest}:
-                if (size, reach) not in self._captured:
-                    self._captured[size, reach] = self._capture(size, reach)
 
     def _fields(self, rows: Sequence[MultiStepRow], size: int) -> Array:
         """Lay out rows; the remaining ones, up to `size`, are idle in the scratch row."""

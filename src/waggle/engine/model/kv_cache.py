@@ -62,15 +62,15 @@ class Piece(NamedTuple):
 class Store(ABC):
     """Keys and values of rows, and attention over them."""
 
-    _scratch = 0
-    """Extra rows beside those of requests."""
-
     def __init__(self, shape: Shape, rows: int, dtype: torch.dtype, device: torch.device) -> None:
         self.capacity = 0
         """The number of positions per row, as `reserve` counts them."""
         self.limit: int | None = None
         """Bytes for all rows; by default the spare memory of the device."""
         self.rows = self._most = rows
+        """The number of rows that fit in memory at this capacity."""
+        self._made = 0
+        """The number of rows that have caches now."""
         self._planned = 0, 0
         self._shape = shape
         self._dtype = dtype
@@ -88,7 +88,7 @@ class Store(ABC):
         if capacity <= self.capacity:
             return self.rows
         each = position_bytes(self._shape, self._dtype)
-        held = each * (self.rows + self._scratch) * self.capacity
+        held = each * self._made * self.capacity
         limit = self.limit or memory_limit(self._device, held)
         self._planned = capacity, max(1, min(self._most, limit // (each * capacity)))
         return self._planned[1]
@@ -103,10 +103,21 @@ class Store(ABC):
         self._grow(rows, capacity)
         return True
 
+    def shrink(self, positions: int) -> bool:
+        """Free all memory if twice as many rows of `positions` then fit; return whether it did."""
+        if self.rows == self._most or 2 * positions > self.capacity:
+            return False
+        self.forget()
+        return True
+
     def forget(self) -> None:
         """Free all memory; the contents of all rows are lost."""
-        self.capacity, self.rows, self._planned = 0, self._most, (0, 0)
+        self.capacity, self.rows, self._made, self._planned = 0, self._most, 0, (0, 0)
         self._drop()
+
+    @abstractmethod
+    def widen(self, slots: int) -> None:
+        """Make caches for the rows of the first `slots` slots."""
 
     @abstractmethod
     def _needed(self, prefix: int, own: int) -> int:

@@ -102,8 +102,6 @@ class Layout:
 class RowStore(Store):
     """One contiguous cache per row, prefix included."""
 
-    _scratch = 1
-
     def __init__(
         self,
         shape: Shape,
@@ -139,7 +137,7 @@ class RowStore(Store):
         """Move the caches into larger ones; one more row is scratch for padding."""
         old, self._stacks, self._cache = self._stacks, [], []
         kept, known = min(rows, self.rows), self.capacity
-        self.rows, self.capacity = rows, capacity
+        self.rows, self.capacity, self._made = rows, capacity, rows + 1
         self._held = [*self._held[:kept], *[None] * (rows - kept)]
         tail = (2 * self._shape.kv_heads, self._shape.head_dim)
         for first in range(0, self._shape.layers, STACK):
@@ -153,6 +151,9 @@ class RowStore(Store):
         texts, self.texts = self.texts[:kept], self.texts.new_zeros((rows + 1, capacity))
         self.texts[: len(texts), :known] = texts
         self._find_shared()
+
+    def widen(self, slots: int) -> None:
+        """Do nothing: all rows are made at once, since captured steps read them by address."""
 
     def _drop(self) -> None:
         self._stacks, self._cache, self._held = [], [], [None] * self._most

@@ -89,6 +89,16 @@ class SharedStore(Store):
 
     def _grow(self, rows: int, capacity: int) -> None:
         self.rows, self.capacity = rows, capacity
+        self._make(max(1, min(rows, self._made)))
+
+    def widen(self, slots: int) -> None:
+        """Make caches for the rows of the first `slots` slots, up to the next power of two."""
+        if slots > self._made:
+            self._make(min(self.rows, 1 << (slots - 1).bit_length()))
+
+    def _make(self, rows: int) -> None:
+        """Move the caches and their contents into ones of this many rows."""
+        self._made = rows
         old, self._cache = self._cache, []
         for _ in range(self._shape.layers):
             pair = self._empty()
@@ -99,7 +109,7 @@ class SharedStore(Store):
             self._cache.append(pair)
 
     def _empty(self) -> tuple[Tensor, Tensor]:
-        size = (self.rows, self._shape.kv_heads, self.capacity, self._shape.head_dim)
+        size = (self._made, self._shape.kv_heads, self.capacity, self._shape.head_dim)
         first, second = (
             torch.zeros(size, dtype=self._dtype, device=self._device) for _ in range(2)
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -124,6 +125,50 @@ def test_what_does_not_fit_says_what_is_missing() -> None:
     plugins.substrate("hollow")(dict)
     with pytest.raises(plugins.PluginError, match="tasks"):
         plugins.get_substrate("hollow")
+
+
+def test_a_substrate_with_a_text_for_tasks_or_no_model_of_options_is_told_so() -> None:
+    plugins.substrate("one")(type("One", (Beacon,), {"name": "one", "tasks": "one"}))
+    with pytest.raises(plugins.PluginError, match=r"is a text; write \('one',\)"):
+        plugins.get_substrate("one")
+    plugins.substrate("two")(type("Two", (Beacon,), {"name": "two", "options": None}))
+    with pytest.raises(plugins.PluginError, match="is no pydantic model; use BaseModel"):
+        plugins.get_substrate("two")
+
+
+def test_a_decide_that_cannot_be_called_is_told_so() -> None:
+    async def waits(self: object, requests: object) -> None:
+        """Has to be awaited."""
+
+    made = [(lambda self: []), (lambda self, view, more: []), waits]
+    for k, decide in enumerate(made):
+        plugins.law(f"odd-{k}")(type(f"Odd{k}", (), {"name": "odd", "decide": decide}))
+        with pytest.raises(plugins.PluginError, match=r"write `def decide\(self, requests\)`"):
+            plugins.get_law(f"odd-{k}")
+
+
+def test_a_function_that_would_decide_is_told_what_a_law_is() -> None:
+    @plugins.law("bare")
+    def bare(requests: object) -> object:
+        return requests
+
+    told = r"'bare': a law is an object with `name` and `decide\(requests\)`, not a function"
+    with pytest.raises(plugins.PluginError, match=told):
+        plugins.get_law("bare")
+
+
+def test_a_file_with_one_law_stands_for_it(tmp_path: Path) -> None:
+    head = "from waggle import law\nfrom waggle.laws.heuristic import Heuristic\n"
+    for name, count in (("none", 0), ("single", 1), ("pair", 2)):
+        text = "".join(f"@law('{name}-{k}')\nclass L{k}(Heuristic): ...\n" for k in range(count))
+        (tmp_path / f"plugin_{name}.py").write_text(head + text, encoding="utf-8")
+    assert plugins.law_of_file(str(tmp_path / "plugin_single.py")) == "single-0"
+    with pytest.raises(plugins.PluginError, match="registers no law; decorate one"):
+        plugins.law_of_file(str(tmp_path / "plugin_none.py"))
+    with pytest.raises(
+        plugins.PluginError, match=r"laws pair-0, pair-1; name one: --plugin .*pair"
+    ):
+        plugins.law_of_file(str(tmp_path / "plugin_pair.py"))
 
 
 def test_a_required_option_is_asked_for() -> None:

@@ -25,6 +25,7 @@ PUBLIC = [
     "Request",
     "Runs",
     "Sensed",
+    "Shock",
     "Substrate",
     "Suggestion",
     "Trace",

@@ -78,6 +78,10 @@ _lent: dict[Kind, dict[str, Any]] = {"substrate": {}, "law": {}, "metric": {}}
 """Objects that are registered temporarily; they override others of the same name."""
 
 
+_DECIDING = ("request", "requests", "view", "views")
+"""Names of the first argument of a function that would decide, instead of making a law."""
+
+
 def substrate(name: str) -> Callable[[_Class], _Class]:
     """Register a Substrate class under a name."""
     return lambda cls: _register("substrate", name, cls, cls)
@@ -175,6 +179,10 @@ def get_substrate(name: str) -> Substrate:
         raise PluginError(
             f"substrate {name!r} does not fit; give its class name, tasks, options and open()"
         )
+    if isinstance(made.tasks, str):
+        raise PluginError(f"tasks of substrate {name!r} is a text; write ({made.tasks!r},)")
+    if not hasattr(made.options, "model_fields"):
+        raise PluginError(f"options of substrate {name!r} is no pydantic model; use BaseModel")
     return made
 
 
@@ -196,7 +204,22 @@ def create_law(name: str, factory: LawFactory, options: Mapping[str, Any]) -> La
     made = _create("law", name, factory, options)
     if not isinstance(made, Law):
         raise PluginError(f"law {name!r} does not fit; give it a name and decide(requests)")
+    if not _takes_requests(made.decide):
+        raise PluginError(
+            f"law {name!r} has a `decide` that does not fit; write `def decide(self, requests)`"
+        )
     return made
+
+
+def _takes_requests(decide: Callable[..., Any]) -> bool:
+    """Return whether a law's method takes one argument and does not have to be awaited."""
+    try:
+        inspect.signature(decide).bind(())
+    except TypeError:
+        return False
+    except ValueError:  # some builtins have no signature
+        return True
+    return not inspect.iscoroutinefunction(decide)
 
 
 def get_metric(name: str) -> Metric:
@@ -209,6 +232,26 @@ def get_metric(name: str) -> Metric:
     if not isinstance(made, Metric):
         raise PluginError(f"metric {name!r} does not fit; decorate its function with @metric")
     return made
+
+
+def law_of_file(path: str) -> str:
+    """Return the name of the only law that a Python file registers; load the file if needed.
+
+    Raises:
+        PluginError: if it cannot be loaded, or registers no law or several.
+    """
+    file = str(Path(path).expanduser().resolve())
+    if file not in plugin_files.loaded:
+        load_file(path)
+    module = plugin_files.loaded[file]
+    own = [name for name, known in _decorated["law"].items() if known.module == module]
+    if len(own) == 1:
+        return own[0]
+    if not own:
+        raise PluginError(f"{path} registers no law; decorate one with @law('NAME')")
+    raise PluginError(
+        f"{path} registers the laws {', '.join(own)}; name one: --plugin {path} --law {own[0]}"
+    )
 
 
 def law_options(name: str) -> Mapping[str, inspect.Parameter]:
@@ -379,6 +422,10 @@ def _create(kind: Kind, name: str, factory: Any, options: Mapping[str, Any]) -> 
             hint = suggest(option, list(takes))
             raise PluginError(f"{kind} {name!r} has no option {option!r}; options: {known}{hint}")
     missing = [p.name for p in takes.values() if _required(p) and p.name not in options]
+    if missing and kind == "law" and inspect.isroutine(factory) and missing[0] in _DECIDING:
+        raise PluginError(
+            f"law {name!r}: a law is an object with `name` and `decide(requests)`, not a function"
+        )
     if missing:
         raise PluginError(f"{kind} {name!r} needs the option {missing[0]!r}; give it a value")
     return factory(**options)

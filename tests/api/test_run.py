@@ -90,6 +90,7 @@ def test_a_private_worker_is_a_name_or_a_callable(capsys: pytest.CaptureFixture[
         ({"seed": "a"}, "seed is a whole number, not 'a'"),
         ({"law": "heuristc"}, "did you mean 'heuristic'"),
         ({"law": 3}, "is no law; give a name"),
+        ({"law": lambda requests: []}, r"an object with `name` and `decide\(requests\)`, not a"),
         ({"task": 3}, "is no task; give a name"),
         ({"task": (Beacon, "becon")}, r"has the tasks 'beacon'; give \(substrate, task\)"),
     ],

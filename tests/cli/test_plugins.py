@@ -107,6 +107,56 @@ def test_a_law_that_fails_is_one_line_with_its_place(
     assert not list(tmp_path.glob("runs/*"))
 
 
+def test_a_law_is_named_by_its_file(waggle: Command, tmp_path: Path) -> None:
+    path = tmp_path / "shy.py"
+    path.write_text(
+        "from waggle import Decode, law\n\n\n@law('shy')\nclass Shy:\n    name = 'shy'\n\n"
+        "    def __init__(self, words: int, loud: bool = False) -> None:\n"
+        "        self.text = 'no ' * words\n\n"
+        "    def decide(self, requests):\n"
+        "        return [Decode(self.text) for _ in requests]\n",
+        encoding="utf-8",
+    )
+    words = ("run", "beacon", "-n", 4, "--rounds", 2, "--out", tmp_path / "runs", "--law", path)
+    said = waggle(*words, "--law.words", 3, "--json")
+    assert said.code == 0 and said.data["law"] == "shy"
+    assert said.err.startswith("8 of 8 decisions were not executable (mostly text.none: ")
+    assert said.err.endswith(f"see `waggle show {said.data['record']} --round 0 --agent 0`\n")
+    assert "_shy_" in said.data["record"]
+    text = waggle(*words, "--help").out
+    assert re.search(r"\* +--law.words INT .*\[required\]", text), text
+    assert "--law.loud CHOICE  [choices: on, off] [default: off]" in text
+    assert "there is no such file" in refused(waggle("run", "beacon", "--law", "nowhere.py"))
+
+
+@pytest.mark.parametrize(
+    ("slip", "told"),
+    [
+        ("del self.rounds", "world of 'dim' has no `rounds`; set it in `__init__`"),
+        ("del self.keys", "world of 'dim' has no `keys`; set it in `__init__`"),
+        ("self.contract = None", "world of 'dim' has nothing as `contract`; give a Contract"),
+        ("self.step = lambda acts: None", "`step` of the world of 'dim' returned nothing"),
+    ],
+)
+def test_a_slip_in_a_world_is_one_line(
+    waggle: Command, tmp_path: Path, slip: str, told: str
+) -> None:
+    path = tmp_path / "dim.py"
+    path.write_text(
+        "from waggle import substrate\nfrom waggle.substrates.beacon import *\n\n\n"
+        "class Slip(BeaconWorld):\n    def __init__(self, *given):\n"
+        f"        super().__init__(*given)\n        {slip}\n\n\n"
+        "@substrate('dim')\nclass Dim(Beacon):\n    name, tasks = 'dim', ('dim',)\n\n"
+        "    def open(self, case, keys=None):\n"
+        "        return Slip(case, BeaconOptions(), range(case.n))\n",
+        encoding="utf-8",
+    )
+    for engine in ("sync", "event"):
+        words = ("run", "dim", "-n", 4, "--engine", engine, "--out", tmp_path / "runs")
+        assert told in refused(waggle(*words, "--plugin", path))
+    assert not list(tmp_path.glob("runs/*"))
+
+
 def test_a_plugin_without_a_file_is_refused(waggle: Command) -> None:
     assert "--plugin needs a value" in refused(waggle("list", "--plugin"))
     assert "'nowhere.py' is no plug-in" in refused(waggle("list", "--plugin", "nowhere.py"))

@@ -89,9 +89,6 @@ RECORD = '{"task_action":"WATCH","response":null,"deposits":[],"commit":null}'
         ("\ud800" + RECORD, "fallback", ("text.encoding",)),
         (RECORD + " " * MAX_TEXT, "fallback", ("text.size",)),
         ("so " * 2_000 + RECORD, "normalized", ()),
-        (None, "fallback", ("shape.type",)),
-        ({"task_action": "WATCH"}, "fallback", ("shape.type",)),
-        (object(), "fallback", ("shape.type",)),
         (Decision(3, None, (), None), "fallback", ("shape.type",)),  # type: ignore[arg-type]
         (Decision("WATCH", None, [], None), "fallback", ("shape.type",)),  # type: ignore[arg-type]
         (Decision("\ud800", None, (), None), "fallback", ("text.encoding",)),

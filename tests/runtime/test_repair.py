@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from tests.runtime.swarms import SEEN, Toy, play
@@ -102,6 +105,40 @@ def test_a_law_that_returns_bare_texts_is_told_so() -> None:
 
     with pytest.raises(ContractError, match="wrap each text"):
         play(Toy(), Bare())
+
+
+@pytest.mark.parametrize("output", [{"task_action": "GO"}, None, b"{}"])
+def test_a_decode_of_neither_text_nor_decision_is_told_so(output: Any) -> None:
+    kind = type(output).__name__
+    with pytest.raises(ContractError, match=f"a Decode of {kind}; give it a text or a Decision"):
+        play(Toy(), lambda _: output)
+
+
+def test_a_law_may_return_any_iterable() -> None:
+    class Lazy:
+        name = "lazy"
+
+        def __init__(self, most: int) -> None:
+            self.most = most
+
+        def decide(self, requests: list[Request]) -> Iterator[Decode]:
+            yield from (Decode(GO) for _ in requests[: self.most])
+
+    assert one(Lazy(3)) == ("first", (), GO)
+    with pytest.raises(ContractError, match="'lazy' returned 2 decodes for 3 requests"):
+        play(Toy(), Lazy(2))
+
+
+@pytest.mark.parametrize("answer", [None, Decode(GO)])
+def test_a_law_that_returns_no_list_is_told_so(answer: object) -> None:
+    class Single:
+        name = "single"
+
+        def decide(self, requests: list[Request]) -> object:
+            return answer
+
+    with pytest.raises(ContractError, match=r"'single' returned \w+ instead of a list"):
+        play(Toy(), Single())
 
 
 @pytest.mark.parametrize(

@@ -19,13 +19,13 @@ import msgspec
 
 from waggle import plugins
 from waggle.api import screen, show
+from waggle.api.findings import replacements, why_look, why_no_result
 from waggle.api.given import MetricLike, find_metric
 from waggle.api.grid import Grid, figure
 from waggle.core.errors import ConfigError, RecordError
 from waggle.core.protocols import Case, Substrate, World
 from waggle.core.record import STAGES, EpisodeRecord, Footer, Header
 from waggle.core.seeds import derive
-from waggle.evaluate.failures import why_failed
 from waggle.extras import install
 from waggle.runtime import replay as replaying
 from waggle.runtime.records import SUFFIX, RecordFile, read, record_name
@@ -92,6 +92,14 @@ class Episode:
         """Counts of messages, writes, decodes, calls and tokens."""
         return self.record.footer.counters
 
+    @property
+    def note(self) -> str:
+        """One line on what stands against it as a result of its law; empty if nothing does."""
+        failed = why_no_result(None, self.counters, self.record.header.worker)
+        if failed:
+            return f"no result: {failed}"
+        return why_look(self.counters, replacements(self.record), "episode.show{}".format)
+
     def metric(self, metric: MetricLike) -> float | None:
         """Measure a metric, by name or a function of the record; None where it is undefined."""
         return find_metric(metric)(self.record)
@@ -138,11 +146,11 @@ class Episode:
 
     def __repr__(self) -> str:
         late = ", late counterevidence" if self.record.shock else ""
-        failed = why_failed(None, self.counters)
+        note = self.note
         return (
             f"Episode({self.task}, {self.law}, n={self.case.n}, seed={self.case.seed}{late}: "
             f"score {figure(self.score)} after {self.record.footer.rounds} rounds"
-            f"{f'; no result: {failed}' if failed else ''})"
+            f"{f'; {note}' if note else ''})"
         )
 
     def _repr_html_(self) -> str:

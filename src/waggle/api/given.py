@@ -1,8 +1,9 @@
 """Resolve tasks, laws, workers and metrics that are given by name, as a class or as an object.
 
 A task is a name, a substrate, or a pair of a substrate and the name of one of its tasks. A law is a
-name, the folder of a trained law, a class, or an object with `decide`. A worker is a name, a
-callable in a file, or a callable. A metric is a name or a function of one episode record.
+name, a Python file that registers one law, the folder of a trained law, a class, or an object with
+`decide`. A worker is a name, a callable in a file, or a callable. A metric is a name or a function
+of one episode record.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from waggle.workers.hire import hire, worker_options
 TaskLike: TypeAlias = str | Substrate | type[Substrate] | tuple[Substrate | type[Substrate], str]
 """A task by name, or a custom substrate."""
 LawLike: TypeAlias = str | Path | Law | Callable[..., Law]
-"""A law by name or folder, a law class or factory, or a law."""
+"""A law by name, file or folder, a law class or factory, or a law."""
 WorkerLike: TypeAlias = str | Worker
 """A private worker by name, or a callable; an empty name for none."""
 MetricLike: TypeAlias = str | Metric | Callable[[EpisodeRecord], float | None]
@@ -119,7 +120,9 @@ def find_law(law: LawLike) -> GivenLaw:
 
 
 def _named(name: str) -> GivenLaw:
-    """Return a law by its name or, where no law has that name, by its folder."""
+    """Return a law by its name or, where no law has that name, by its file or folder."""
+    if name.endswith(".py") and name not in plugins.names("law"):
+        name = plugins.law_of_file(name)
     if name not in plugins.names("law") and Path(name).expanduser().is_dir():
         from waggle.laws.shipped import is_folder, of_folder
 

@@ -93,7 +93,7 @@ def mirror(struct: type[msgspec.Struct]) -> type[BaseModel]:
 
     Its numbers are counts, rounds, shares and thresholds: finite and not negative.
     """
-    texts = _docstrings(struct)
+    texts = docstrings(struct)
     fields: dict[str, Any] = {}
     for f in msgspec.structs.fields(struct):
         least = 0 if {int, float} & {f.type, *get_args(f.type)} else None
@@ -105,7 +105,7 @@ def mirror(struct: type[msgspec.Struct]) -> type[BaseModel]:
     return create_model(struct.__name__, __config__=config, __doc__=struct.__doc__, **fields)
 
 
-def _docstrings(cls: type) -> dict[str, str]:
+def docstrings(cls: type) -> dict[str, str]:
     """Return the docstring of each field, parsed from the source, since Python discards it."""
     body = ast.parse(dedent(inspect.getsource(cls))).body[0]
     if not isinstance(body, ast.ClassDef):

@@ -38,6 +38,7 @@ from waggle.runtime.recorder import Memory, Sink
 from waggle.runtime.staff import Staff
 from waggle.runtime.switches import Switches
 from waggle.runtime.sync import Engine, Watcher, native_order, native_switches
+from waggle.runtime.worlds import check_world
 from waggle.shards.cluster import on_ray
 from waggle.shards.coordinator import Coordinator
 
@@ -119,7 +120,8 @@ def run(
 
     Args:
         task: a name of `waggle list tasks`, a substrate, or a pair (substrate, name of a task).
-        law: a name of `waggle list laws`, a law's folder, a class, or an object with `decide`.
+        law: a name of `waggle list laws`, a Python file that registers one law, a law's folder, a
+            class, or an object with `decide`.
         worker: the source of private proposals, instead of the task's own rule: a name,
             `FILE.py:callable`, or a callable.
         n: agents in the swarm.
@@ -194,6 +196,7 @@ def prepare(
     )
     made = source.make(**sorted_[LAW])
     world = substrate.open(case)
+    check_world(world, substrate.name)
     native = native_switches(made, world)
     return Setup(
         found.task,

@@ -13,7 +13,7 @@ import re
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Annotated, Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, get_args, get_origin
 
 from cyclopts import Parameter
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
@@ -160,7 +160,7 @@ def read_law(name: str, options: Mapping[str, str] | None = None) -> tuple[str, 
     found = find_law(name)
     given = _converted("law", name, options or {}, found.options)
     if not found.own:
-        return name, given
+        return found.name, given
     law = found.make(**given)
     assert isinstance(law, LocalLaw)
     model, adapter = law.weights
@@ -192,13 +192,36 @@ def law_model(tokens: Sequence[str]) -> type[BaseModel] | None:
     """Return the options of the law named in a call for help, as a model that help can show."""
     line = [part for token in tokens for part in token.split("=", 1)]
     name = line[line.index("--law") + 1] if "--law" in line[:-1] else ""
-    if {"--help", "-h"}.isdisjoint(line) or name not in plugins.names("law"):
+    if {"--help", "-h"}.isdisjoint(line):
+        return None
+    name = plugins.law_of_file(name) if name.endswith(".py") else name
+    if name not in plugins.names("law"):
         return None
     fields: dict[str, Any] = {
-        key: (str | None, Field(default=each.default or None, description=each.meaning))
-        for key, each in zip(plugins.law_options(name), described(name), strict=True)
+        key: (_shown_kind(parameter), Field(_shown_default(parameter), description=each.meaning))
+        for (key, parameter), each in zip(
+            plugins.law_options(name).items(), described(name), strict=True
+        )
     }
     return create_model(name, **fields) if fields else None
+
+
+def _shown_kind(parameter: inspect.Parameter) -> Any:
+    """Return the type that help shows for an option, which is text on the command line."""
+    kind = _kind(parameter)
+    plain = {each for each in get_args(kind) or (kind,) if each is not type(None)}
+    if plain == {bool}:
+        return Literal["on", "off"] | None
+    return kind if plain in ({int}, {float}) or get_origin(kind) is Literal else str | None
+
+
+def _shown_default(parameter: inspect.Parameter) -> Any:
+    """Return the default that help shows for an option; `...` if the option is required."""
+    if parameter.default is parameter.empty:
+        return ...
+    if isinstance(parameter.default, bool):
+        return "on" if parameter.default else "off"
+    return parameter.default or None if isinstance(parameter.default, str) else parameter.default
 
 
 def _converted(
@@ -233,13 +256,18 @@ def read_worker(name: str, options: Mapping[str, str] | None = None) -> dict[str
     return {"name": name, **_converted("worker", name, options or {}, wanted)}
 
 
-def _convert(option: str, text: str, parameter: inspect.Parameter) -> Any:
-    """Convert text to the annotated type of a parameter; without one, to its default's or str."""
+def _kind(parameter: inspect.Parameter) -> Any:
+    """Return the annotated type of a parameter; without one, its default's or str."""
     kind = parameter.annotation
     if kind is parameter.empty or isinstance(kind, str):
         kind = type(parameter.default) if isinstance(parameter.default, bool | int | float) else str
+    return kind
+
+
+def _convert(option: str, text: str, parameter: inspect.Parameter) -> Any:
+    """Convert text to the type of a parameter."""
     try:
-        return TypeAdapter(kind).validate_python(text)
+        return TypeAdapter(_kind(parameter)).validate_python(text)
     except ValidationError as error:
         raise ConfigError(invalid(error, option)) from None
 

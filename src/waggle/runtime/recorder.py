@@ -24,6 +24,7 @@ from waggle.core.record import (
 )
 from waggle.runtime.repair import FREE, Admission
 from waggle.runtime.state import ShownView, Swarm
+from waggle.runtime.worlds import named_scores
 
 
 class Sink(Protocol):
@@ -200,7 +201,7 @@ class Recorder:
         entry = RoundRecord(
             round,
             tuple(updates),
-            dict(self._swarm.world.score()),
+            self._scores(),
             attempted,
             delivered,
             expired,
@@ -211,6 +212,9 @@ class Recorder:
         for sink in self._sinks:
             sink.round(entry)
         return entry
+
+    def _scores(self) -> dict[str, float]:
+        return named_scores(self._swarm.world.score(), self._swarm.case.substrate)
 
     def field_mass(self) -> dict[str, FieldMass]:
         """Return the summed bins of all traces that are held here, by claim."""
@@ -227,7 +231,7 @@ class Recorder:
     def footer(self, rounds: int) -> Footer:
         """Finish the record."""
         counters = dict(sorted(self.counters.items()))
-        footer = Footer(rounds, {**self._swarm.world.score(), **self._honest()}, counters)
+        footer = Footer(rounds, {**self._scores(), **self._honest()}, counters)
         for sink in self._sinks:
             sink.footer(footer)
         return footer

@@ -3,7 +3,8 @@
 Order of repair: as emitted, envelope-normalized, one regeneration that quotes the validator's
 codes, conservative projection, no-communication fallback. Repair may delete content or reuse the
 private proposal; it never originates a claim, a deposit, a commitment or a challenge. Invariant:
-any output of a law is data, and the part kept in a record gives the same result in a replay.
+any text or Decision of a law is data, and the part kept in a record gives the same result in a
+replay.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def decide(requests: Sequence[Request]) -> Deciding:
 
 
 def ask(law: Law, requests: Sequence[Request]) -> Sequence[Decode]:
-    """Let a law answer a batch; require one decode per request, each with a valid usage.
+    """Let a law answer a batch; require one text or Decision per request, with a valid usage.
 
     Raises:
         ContractError: for other answers, and for a law that raises StopIteration or SystemExit.
@@ -95,6 +96,11 @@ def ask(law: Law, requests: Sequence[Request]) -> Sequence[Decode]:
             "in a Decode"
         )
     for decode in decodes:
+        if not isinstance(decode.output, str | Decision):
+            raise ContractError(
+                f"law {law.name!r} returned a Decode of {type(decode.output).__name__}; give it a "
+                "text or a Decision"
+            )
         if decode.usage is not FREE and not _countable(decode.usage):
             raise ContractError(
                 f"law {law.name!r} returned {repr(decode.usage)[:120]} as the usage of a decode; "

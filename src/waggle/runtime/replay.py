@@ -28,11 +28,11 @@ from waggle.runtime.sync import Engine
 
 UNSEEN = msgspec.Raw(b"null")
 """The view of an update in a record that keeps only measures."""
-_LIKE: dict[str, Any] = {
+_LIKE: dict[str, str | Decision] = {
     "text.encoding": "\udfff",
     "text.size": Decision(" " * MAX_RAW, None, (), None),
     "json.number": Decision("", None, (), Commitment("", 10**5000)),
-    "shape.type": None,
+    "shape.type": Decision(0, None, (), None),  # type: ignore[arg-type]
 }
 """By code, a substitute for a decode that no record can hold; refused with the same code."""
 _HEADER = ("case", "contract", "rounds", "keys", "order", "engine", "worker", "defence")

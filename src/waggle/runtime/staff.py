@@ -9,7 +9,7 @@ refused answers are counted separately.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -26,8 +26,19 @@ _STREAM = 1 << 33
 """Offset that separates the draws of workers from those of the law."""
 
 
+class Refusal(NamedTuple):
+    """An answer of a private worker that the world refused."""
+
+    answer: Json
+    actions: tuple[str, ...]
+    """The legal answers; empty if there is no list of them."""
+
+
 class Staff:
     """The private workers of one episode, and the latest answered request of every node."""
+
+    refusal: Refusal | None = None
+    """The first answer that was refused."""
 
     def __init__(self, desk: Desk, schedule: Schedule = "full") -> None:
         self._desk = desk
@@ -55,6 +66,8 @@ class Staff:
             done[node] = _adopted(swarm.world, node, answer.value, answer.usage)
             if done[node].answer is not None:  # else it is called again at the next update
                 self._solved[node] = work
+            elif self.refusal is None and not answer.usage.failures:
+                self.refusal = Refusal(answer.value, work.actions)
         return done
 
     def _due(self, swarm: Swarm, nodes: Sequence[int], round: int) -> list[tuple[int, Work]]:

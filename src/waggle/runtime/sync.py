@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from waggle.core.errors import ContractError
 from waggle.core.order import Order
 from waggle.core.protocols import Act, Case, Decode, Law, Request, Shock, World
 from waggle.core.record import FORMAT, Footer, Header, RoundRecord, WriteRecord
@@ -30,6 +31,7 @@ from waggle.runtime.state import ShownView, Swarm
 from waggle.runtime.switches import Switches
 from waggle.runtime.transport import Transport
 from waggle.runtime.views import show_all
+from waggle.runtime.worlds import check_world, native_actions, why_no_view
 
 Episode: TypeAlias = Generator[Sequence[Request], Sequence[Decode], Footer]
 """A generator of request batches that is sent the decodes and returns the record's footer."""
@@ -83,6 +85,7 @@ class Engine:
         watch: Watcher | None = None,
         staff: Staff | None = None,
     ) -> None:
+        check_world(world, case.substrate)
         conduct = getattr(law, "conduct", None)
         self._conductor: Conductor | None = None if conduct is None else conduct(world, case)
         if self._conductor is not None:
@@ -159,7 +162,13 @@ class Engine:
     def _show(self, nodes: Sequence[int], round: int) -> list[ShownView]:
         """Refresh private proposals, then build the views of the given nodes."""
         done = {} if self._staff is None else self._staff.refresh(self.swarm, nodes, round)
-        found = show_all(self.swarm, nodes, round, self.order)
+        try:
+            found = show_all(self.swarm, nodes, round, self.order)
+        except (AttributeError, IndexError, TypeError) as error:
+            why = why_no_view(self.swarm, nodes)
+            if why:
+                raise ContractError(why) from error
+            raise
         if done:
             for node, shown in zip(nodes, found, strict=True):
                 shown.work = done.get(node)
@@ -215,7 +224,8 @@ class Engine:
 
     def _step(self, done: Sequence[LocalUpdate]) -> None:
         """Execute the decisions of all updates that were not cancelled, as native actions."""
-        self._native = self.world.step({d.node: self._act(d) for d in done if d.bottom is None})
+        native = self.world.step({d.node: self._act(d) for d in done if d.bottom is None})
+        self._native = native_actions(native, self.case.substrate)
 
     def _age(self) -> int:
         """Advance decay and expiry by one round; return how many traces expired."""

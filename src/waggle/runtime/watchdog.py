@@ -12,9 +12,9 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import isfinite
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from waggle import plugin_files
 from waggle.core.errors import ConfigError, ContractError
@@ -32,17 +32,17 @@ def watched(law: Law, requests: Sequence[Request]) -> Sequence[Decode]:
     """Let a law decide, within the time limit.
 
     Raises:
-        ContractError: if it takes longer; the message names the place in the code.
+        ContractError: if it takes longer, with the place in the code, or returns no list.
     """
     seconds = limit()
     if not seconds or threading.current_thread() is not threading.main_thread():
-        return law.decide(requests)
+        return _listed(law.decide(requests), law.name)
     try:
         before = signal.signal(signal.SIGALRM, _ring)
         try:
             # It repeats every second from then on, in case the law swallows the first.
             signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
-            return law.decide(requests)
+            return _listed(law.decide(requests), law.name)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
@@ -53,6 +53,18 @@ def watched(law: Law, requests: Sequence[Request]) -> Sequence[Decode]:
             + (f" ({place})" if place else "")
             + "; correct it, or allow more with --watchdog"
         ) from None
+
+
+def _listed(decodes: Any, name: str) -> Sequence[Decode]:
+    """Return decodes as a sequence; a generator decides only while it is listed."""
+    if isinstance(decodes, Sequence):
+        return decodes
+    if not isinstance(decodes, Iterable):
+        raise ContractError(
+            f"law {name!r} returned {type(decodes).__name__} instead of a list; return one Decode "
+            "per request"
+        )
+    return list(decodes)
 
 
 def limit(text: str | None = None) -> float:

@@ -23,7 +23,14 @@ def test_it_shows_commitments_forming_and_recovering(waggle: Command, tmp_path: 
     assert "late counterevidence: the data of agent" in said.err
     for law in ("expert", "heuristic", "private-only"):
         assert law in said.out
-    for word in ("messages per agent", "decisions per second", "valid at first decode"):
+    for word in (
+        "first question",
+        "second, after one agent's data changed",
+        f"waggle view {tmp_path}",
+        "messages per agent",
+        "decisions per second",
+        "valid at first decode",
+    ):
         assert word in said.out
     assert len(list(tmp_path.iterdir())) == 6
 

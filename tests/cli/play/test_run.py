@@ -76,6 +76,19 @@ def test_counterevidence_that_a_world_does_not_have_is_told(
     assert waggle("run", "beacon", "-n", 4, "--shock", "--out", tmp_path).err == ""
 
 
+def test_a_worker_whose_answers_are_refused_is_no_result(waggle: Command, tmp_path: Path) -> None:
+    path = tmp_path / "flier.py"
+    path.write_text('def fly(work):\n    return "FLY"\n', encoding="utf-8")
+    words = ("run", "pursuit", "-n", 4, "--rounds", 2, "--out", tmp_path, "--worker")
+    said = waggle(*words, f"{path}:fly")
+    assert said.code == 1
+    assert f"8 of 8 answers of private worker '{path}:fly' were refused" in said.err
+    assert 'the first is "FLY", legal are UP, DOWN, LEFT, RIGHT, STAY' in said.err
+    assert "no result of this law" in said.err and said.err.count("\n") == 1
+    said = waggle(*words, "native")
+    assert said.code == 0 and said.err == ""
+
+
 @pytest.mark.parametrize("word", ["on", "yes", "true", "ON"])
 def test_a_switch_takes_a_word_for_yes(waggle: Command, tmp_path: Path, word: str) -> None:
     said = waggle("run", "beacon", "-n", 3, "--switch.decay", word, "--out", tmp_path, "--json")

@@ -59,6 +59,32 @@ def test_every_listed_task_can_be_named(waggle: Command, tmp_path: Path) -> None
             assert plugins.find_task(name).name == name
 
 
+def test_the_tasks_say_what_they_are_and_take(waggle: Command) -> None:
+    rows = waggle("list", "tasks", "--verbose", "--json").data["tasks"]
+    details = {each["name"]: each for row in rows for each in row["details"]}
+    assert set(details) == {name for row in rows for name in row["tasks"]}
+    assert details["beacon"]["takes"] == ["--rounds", "--shock"]
+    assert details["silo/I-05"]["takes"] == ["--rounds", "--shock", "--worker"]
+    assert details["silo/I-01"] == {
+        "name": "silo/I-01", "goal": "Report the largest number held anywhere.", "rounds": 10,
+        "takes": ["--rounds", "--worker"],
+    }  # fmt: skip
+    text = waggle("list", "tasks", "--verbose").out
+    assert "beacon: Commit to the colour that the beacon shows now" in text
+    assert "  32 rounds; takes --rounds, --shock\n" in text
+    assert "every task of beacon takes --beacon.scouts, --beacon.graph" in text
+
+
+@pytest.mark.parametrize("program", [None, "/usr/bin/chromium"])
+def test_doctor_says_whether_a_gif_can_be_made(
+    waggle: Command, monkeypatch: pytest.MonkeyPatch, program: str | None
+) -> None:
+    monkeypatch.setattr("waggle.view.chromium.PROGRAM", program)
+    (found,) = (f for f in waggle("doctor", "--json").data["findings"] if f["topic"] == "browser")
+    assert found["ok"] == (program is not None) and "`waggle gif`" in found["text"]
+    assert program or "install Chromium or Chrome" in found["text"]
+
+
 def test_doctor_finds_this_installation_sound(waggle: Command) -> None:
     said = waggle("doctor", "--json")
     assert said.code == 0

@@ -30,6 +30,11 @@ SCENES = (
     ("I-05", False, "How many of all our numbers lie from 100 to 500?"),
     ("III-26", True, "How many different numbers do we hold? (One agent's numbers will change.)"),
 )
+_LABELS = {
+    "score": "first question",
+    "score after counterevidence": "second, after one agent's data changed",
+}
+"""What the table calls the scores, which are those of two questions."""
 COMPARED = ("heuristic", "private-only")
 WIDE = 106
 """Minimum screen width to show messages and reopenings after the answers."""
@@ -71,9 +76,9 @@ def demo(*, law: str = "nano", out: Path = Path("runs/demo"), json: AsJson = Fal
         return 0
     console.say("")
     first, *measures = rows[0]
-    lines = [(measure, *(row[measure] for row in rows)) for measure in measures]
+    lines = [(_LABELS.get(key, key), *(row[key] for row in rows)) for key in measures]
     console.table(None, (first, *(row[first] for row in rows)), lines)
-    console.say(f"records: {out}; recompute one with `waggle replay`")
+    console.say(f"records: see `waggle view {out}`; recompute one with `waggle replay`")
     return 0
 
 

@@ -17,6 +17,8 @@ from pydantic import BaseModel
 
 from waggle import plugins
 from waggle.api.episode import place_of, summary
+from waggle.api.findings import Replacements, why_look, why_no_result
+from waggle.api.given import find_law
 from waggle.api.options import SETTINGS, given
 from waggle.api.run import count, prepare, watching
 from waggle.api.watch import FPS
@@ -37,7 +39,6 @@ from waggle.cli.play.view import show_live
 from waggle.compat.telemetry import spans
 from waggle.core.errors import ConfigError
 from waggle.core.world import WorldBase
-from waggle.evaluate.failures import why_failed
 from waggle.evaluate.rows import measure
 from waggle.runtime.live import LiveFile
 from waggle.runtime.recorder import Memory, Sink
@@ -94,8 +95,8 @@ def run(
         n: Agents in the swarm.
         seed: Seed of the episode. 0 to 9,999 are for training, 10,000 to 10,999 and 20,000 to
             24,999 for development, 40,000 and above for evaluation.
-        law: Name from `waggle list laws`, or a law's folder. Pass its options as `--law.KEY VALUE`;
-            `waggle run TASK --law NAME --help` lists them.
+        law: Name from `waggle list laws`, a Python file that registers one law, or a law's folder.
+            Pass its options as `--law.KEY VALUE`; `waggle run TASK --law NAME --help` lists them.
         worker: Worker that makes the private proposals instead of the task's own rule: native,
             slips, chat, or `FILE.py:callable`. Pass its options as `--worker.KEY VALUE`: schedule
             (full or reuse), cache (a file), and the worker's own.
@@ -133,6 +134,7 @@ def run(
         raise ConfigError(f"--fps takes rounds a second, from above 0 to 1000, not {fps:g}")
     if step and not sys.stdin.isatty():
         raise ConfigError("--step waits for keys and there is no terminal; leave it out")
+    law = find_law(law).name  # a file is named by the law that it registers
     hired = read_worker(worker, worker_options)
     own = {"worker": {k: v for k, v in hired.items() if k != "name"}}
     own |= {group: given(model) for group, model in groups.items()}
@@ -165,7 +167,7 @@ def run(
     growing = LiveFile(path, setup.world) if view else nullcontext()
     end = show_live(path.parent, path.name) if view else None
     theirs = [name for name in plugins.names("metric") if name not in BUILT_IN["metric"]]
-    memory = [Memory()] if theirs else []
+    memory, replaced = [Memory()] if theirs else [], Replacements()
     start = time.perf_counter()
     with (
         spans() if otel else nullcontext() as sent,
@@ -176,7 +178,7 @@ def run(
         RecordFile(path) as sink,
     ):
         others = [other for other in (sent, live) if other is not None]
-        sinks: list[Sink] = [sink, *memory, *others]
+        sinks: list[Sink] = [sink, replaced, *memory, *others]
         if engine == "ray":
             again = replace(setup, make=partial(make_law, law, law_options))
             folder = path.with_name(path.name.removesuffix(SUFFIX) + ".shards")
@@ -190,9 +192,15 @@ def run(
     metrics, faults = measure(memory[0].record(), theirs) if theirs else ({}, {})
     for name, reason in faults.items():
         console.note(f"metric {name!r} failed: {reason}")
-    failed = why_failed(setup.law, footer.counters)
+    refusal = None if setup.staff is None else setup.staff.refusal
+    failed = why_no_result(setup.law, footer.counters, {"name": worker}, refusal)
+    look = why_look(
+        footer.counters, replaced, lambda at: f"waggle show {path} --round {at[0]} --agent {at[1]}"
+    )
     if failed:
         console.note(f"failed: {failed}; the score is no result of this law")
+    elif look:
+        console.note(look)
     what = {
         "task": setup.task.name, "n": n, "seed": seed, "law": law, "engine": engine,
         "order": setup.order, **({"worker": worker} if worker else {}),
@@ -256,17 +264,25 @@ def _signature(tokens: Sequence[str]) -> inspect.Signature:
     own = law_model(tokens)
     if own is not None:  # a call for help, which runs nothing
         parameters = [p for p in parameters if p.name != "law_options"]
-        parameters.append(_group("law_help", "law", f"Options of the law {own.__name__}", own))
+        parameters.append(
+            _group("law_help", "law", f"Options of the law {own.__name__}", own, True)
+        )
     for name, model in models(tokens).items():
         parameters.append(_group(name, name, _TITLES.get(name, f"Options of {name}"), model))
     return fixed.replace(parameters=parameters)
 
 
-def _group(name: str, prefix: str, title: str, model: type[BaseModel]) -> inspect.Parameter:
-    """Return a parameter whose fields are the options `--PREFIX.FIELD`."""
+def _group(
+    name: str, prefix: str, title: str, model: type[BaseModel], needed: bool = False
+) -> inspect.Parameter:
+    """Return a parameter whose fields are the options `--PREFIX.FIELD`.
+
+    The help marks a required field only if the whole group is `needed`.
+    """
     shown = Parameter(name=f"--{prefix}", group=Group(title, sort_key=9))
-    kind: Any = Annotated[Optional[model], shown]  # noqa: UP045
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+    kind: Any = Annotated[model if needed else Optional[model], shown]  # noqa: UP045
+    default = inspect.Parameter.empty if needed else None
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
 _TITLES = {

@@ -33,10 +33,12 @@ def doctor(*, json: AsJson = False) -> int:
     """Check the installation.
 
     Shows versions, features that are unavailable because an extra is missing, substrates and laws
-    that fail to load, accelerators and free disk space. The exit code is 1 only if a package that
-    every command needs is missing.
+    that fail to load, accelerators, the browser for `waggle gif` and free disk space. The exit code
+    is 1 only if a package that every command needs is missing.
     """
-    findings = [*_python(), *_packages(), *_extras(), *_plugins(), _device(), _disk()]
+    findings = [
+        *_python(), *_packages(), *_extras(), *_plugins(), _device(), _browser(), _disk(),
+    ]  # fmt: skip
     sound = all(f.ok for f in findings if f.required)
     if json:
         console.dump({"ok": sound, "findings": [f._asdict() for f in findings]})
@@ -111,6 +113,14 @@ def _device() -> Finding:
     if torch.cuda.is_available():
         return Finding("accelerator", True, False, torch.cuda.get_device_name(0))
     return Finding("accelerator", False, False, f"none; {torch.get_num_threads()} CPU threads")
+
+
+def _browser() -> Finding:
+    from waggle.view.chromium import PROGRAM
+
+    if PROGRAM is None:
+        return Finding("browser", False, False, "none for `waggle gif`; install Chromium or Chrome")
+    return Finding("browser", True, False, f"{PROGRAM}, for `waggle gif`")
 
 
 def _disk() -> Finding:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from operator import attrgetter
 from typing import Any, Literal
 
+from msgspec.structs import replace
+
 from waggle import plugins
 from waggle.cli import console
 from waggle.cli.options import AsJson, Flag, described
+from waggle.core.protocols import Case, World
+from waggle.core.worker import Workplace
+from waggle.core.world import WorldBase
+from waggle.plugin_files import FAULTS, raised
+from waggle.runtime.worlds import check_world
 
+N = 16
+"""Agents of the worlds that are opened to describe their tasks."""
 Kind = Literal["substrates", "tasks", "laws", "methods", "workers", "metrics"]
 Row = Mapping[str, Any]
 
@@ -24,7 +34,8 @@ def show(kind: Kind | None = None, /, *, verbose: Flag = False, json: AsJson = F
     Args:
         kind: What to list: substrates, tasks, laws, methods, workers or metrics. Default: all of
             them.
-        verbose: Show the options of every law with their descriptions.
+        verbose: Show the options of every law with their descriptions, and of every task its goal,
+            its rounds and what it takes.
     """
     wanted = [kind] if kind else list(_READERS)
     found = {name: _READERS[name]() for name in wanted}
@@ -35,6 +46,10 @@ def show(kind: Kind | None = None, /, *, verbose: Flag = False, json: AsJson = F
             else row
             for row in found["laws"]
         ]
+    if verbose and "tasks" in found:
+        found["tasks"] = [
+            {**row, "details": [_detail(name) for name in row["tasks"]]} for row in found["tasks"]
+        ]
     if json:
         console.dump(found)
         return
@@ -43,6 +58,8 @@ def show(kind: Kind | None = None, /, *, verbose: Flag = False, json: AsJson = F
             console.say("")
         if verbose and name == "laws":
             _print_laws(rows)
+        elif verbose and name == "tasks":
+            _print_tasks(rows)
         else:
             _print(name.capitalize(), rows)
 
@@ -55,6 +72,21 @@ def _print_laws(rows: list[Row]) -> None:
         for each in row["options"]:
             default = f" [default: {each['default']}]" if each["default"] else ""
             console.say(f"  {each['option']}: {each['meaning']}{default}")
+
+
+def _print_tasks(rows: list[Row]) -> None:
+    """Print every task with its goal, and under it its rounds and what it takes."""
+    console.say(f"Tasks, with their rounds for {N} agents")
+    for row in rows:
+        for each in row["details"]:
+            console.say(f"{each['name']}: {each['goal']}")
+            if each["rounds"]:
+                takes = ", ".join(each["takes"]) or "none of --rounds, --shock, --worker"
+                console.say(f"  {each['rounds']} rounds; takes {takes}")
+        options = list(plugins.get_substrate(row["substrate"]).options.model_fields)
+        if options:
+            listed = ", ".join(f"--{row['substrate']}.{o.replace('_', '-')}" for o in options)
+            console.say(f"  every task of {row['substrate']} takes {listed}")
 
 
 def _print(title: str, rows: list[Row]) -> None:
@@ -87,6 +119,37 @@ def _tasks() -> list[Row]:
     for task in plugins.tasks():
         by_substrate.setdefault(task.substrate, []).append(task.name)
     return [{"substrate": name, "tasks": tasks} for name, tasks in by_substrate.items()]
+
+
+def _detail(name: str) -> Row:
+    """Describe a task by its opened world: goal, rounds, and which options of `run` it takes."""
+    task = plugins.find_task(name)
+    case = Case(task.substrate, task.task, N, 0)
+    try:
+        world = plugins.get_substrate(task.substrate).open(case)
+        check_world(world, task.substrate)
+    except FAULTS as error:
+        return {"name": name, "goal": raised(error), "rounds": 0, "takes": []}
+    longer, late = _opened(case, rounds=world.rounds + 1), _opened(case, shock=True)
+    takes = {
+        "--rounds": longer is not None and longer.rounds != world.rounds,
+        "--shock": late is not None and getattr(type(late), "shock", None) is not WorldBase.shock,
+        "--worker": isinstance(world, Workplace),
+    }
+    return {
+        "name": name,
+        "goal": re.split(r"(?<=[.!?])\s", world.contract.goal, maxsplit=1)[0],
+        "rounds": world.rounds,
+        "takes": [option for option, taken in takes.items() if taken],
+    }
+
+
+def _opened(case: Case, **changes: Any) -> World | None:
+    """Return the world of a changed case; None if the substrate refuses it."""
+    try:
+        return plugins.get_substrate(case.substrate).open(replace(case, **changes))
+    except FAULTS:
+        return None
 
 
 def _laws() -> list[Row]:

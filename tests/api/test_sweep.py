@@ -192,6 +192,20 @@ def test_changed_code_is_not_mixed_with_older_rows(tmp_path: Path) -> None:
         small(Counted(), folder=tmp_path, metrics=[peak])
 
 
+def test_changed_code_of_a_name_is_not_mixed_either(tmp_path: Path, clean_registry: None) -> None:
+    given: dict[str, int | None] = {"stop": None}
+
+    @waggle.law("of-the-notebook")
+    def make() -> Counted:
+        return Counted(**given)  # type: ignore[arg-type]
+
+    small("of-the-notebook", folder=tmp_path)
+    assert len(small("of-the-notebook", folder=tmp_path)) == 3
+    given["stop"] = 10_000
+    with pytest.raises(ConfigError, match="law of-the-notebook is not the one"):
+        small("of-the-notebook", folder=tmp_path)
+
+
 def test_metrics_of_the_package_are_in_every_row(tmp_path: Path) -> None:
     small(folder=tmp_path)
     runs = small(folder=tmp_path, metrics=["messages"])

@@ -78,6 +78,66 @@ def test_a_law_of_ones_own_plays_a_recipe_and_stands_beside_stored_rows(
     assert (done["played"], done["known"]) == (0, 6)
 
 
+ECHO = """
+from waggle import law
+from waggle.laws.controls import PrivateOnly
+
+
+@law("echo")
+class Echo(PrivateOnly):
+    name = "echo"
+
+    def __init__(self, model="", shout=False):
+        pass
+"""
+
+
+def test_laws_of_ones_own_come_into_one_table(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    clean_registry: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("echo.py").write_text(ECHO)
+    for name in ("small.toml", "other.toml"):
+        Path(name).write_text(RECIPE.replace(', "gone"]', "]"))
+    base, mine = ("eval", "small.toml", "--executor", "inline"), ("--plugin", "echo.py", "--law")
+    for model in ("alpha", "beta"):
+        done = run(capsys, *base, *mine, "echo", "--law.model", model)
+        assert (done["played"], done["known"]) == (3, 0)
+    run(capsys, *base, *mine, "relay")
+    done = run(capsys, *base, "--seeds", "1")  # plays the recipe's own methods alone
+    assert (done["played"], done["cells"]) == (2, 2)
+    assert main(["report", "runs/small"]) == 0
+    text = capsys.readouterr().out
+    assert "other plans" not in text
+    table = text.partition("### Scores")[2].partition("###")[0]
+    named = [line.split("|")[1].strip(" †") for line in table.splitlines() if line[:2] == "| "]
+    assert named[2:] == ["one", "two", "alpha", "beta", "relay"]
+    assert run(capsys, *base, "--methods", "alpha,relay")["known"] == 6
+    assert main([*base, *mine, "echo", "--law.model", "beta", "--law.shout", "on"]) == 0
+    assert "beta has other options now" in capsys.readouterr().err
+    run(capsys, "eval", "other.toml", "--out", "runs/small", "--executor", "inline", "--seeds", "1")
+    assert "alpha" not in Path("runs/small/recipe.json").read_text()  # of another recipe
+
+
+def test_a_bundled_recipe_is_given_by_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    part = ("--methods", "private-only", "--tasks", "swarmbench/pursuit", "--seeds", "1")
+    call = ("--executor", "inline", "-n", "16", *part)
+    assert run(capsys, "eval", "tables/reduced", *call)["folder"] == "runs/reduced"
+    assert '"source": "tables/reduced"' in Path("runs/reduced/recipe.json").read_text()
+    Path("tables").mkdir()
+    Path("tables/reduced").write_text("title = 1")
+    assert main(["eval", "tables/reduced"]) == 2  # a file of one's own comes first
+    assert "tables/reduced: title: " in capsys.readouterr().err
+    assert main(["eval", "tables/reducde"]) == 2
+    assert "or one of `waggle recipes list`" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -236,7 +236,12 @@ def test_only_whole_seeds_count_and_the_rest_is_said() -> None:
     assert counts.count(("learned", 20_000)) == 3 and ("learned", 20_001) not in counts
     assert "Ours: 3 of 6 planned episodes, 1 seed, 2 of unfinished seeds left out" in kept.notes
     assert "not played yet: quiet" in kept.notes
-    assert "1 rows of other plans left out" in kept.notes
+    assert "1 row of other plans left out" in kept.notes
+    failed = msgspec.structs.replace(rows[0], method="quiet", error="no answer")
+    quiet = next(row for row in rows if row.method == "quiet")
+    kept = counted([*cut, msgspec.structs.replace(failed, cell=quiet.cell)], recipe)
+    assert "failed in every episode: quiet" in kept.notes
+    assert not any(note.startswith("not played yet") for note in kept.notes)
 
 
 def test_what_failed_counts_only_where_the_plan_asks_for_it() -> None:

@@ -62,6 +62,19 @@ def test_fewer_seeds_take_a_dagger_and_no_mark() -> None:
     assert r"Ours $\dagger$" in tables.latex(table)
 
 
+def test_labels_and_daggers_are_in_every_table_of_any_recipe() -> None:
+    recipe = sheets.recipe(SILO)
+    every = sheets.played(recipe, sheets.by_method(teacher=1, quiet=0, learned=0.5))
+    rows = without(every, "learned", 20_001)
+    shown = {name: catalog.table(name)(rows, recipe) for name in ("scores", "contrasts")}
+    assert [row[0] for row in shown["scores"].rows] == ["Expert", "quiet", "Ours †"]
+    assert shown["contrasts"].title == "Paired differences in score: Expert minus the other"
+    assert {row[0] for row in shown["contrasts"].rows} == {"quiet", "Ours"}
+    assert {row[0] for row in catalog.table("mechanism")(rows, recipe).rows} == {
+        "Expert", "quiet", "Ours"
+    }  # fmt: skip
+
+
 def test_fewer_tasks_by_plan_are_not_fewer_episodes() -> None:
     recipe = sheets.recipe(SILO, {**SWARM, "methods": ["teacher", "learned"]})
     rows = sheets.played(recipe, sheets.by_method(teacher=1.0, quiet=0.25, learned=0.5))
@@ -174,7 +187,7 @@ def test_a_report_from_records_says_which_rows_have_none(tmp_path: Path) -> None
         file.write(msgspec.json.encode(msgspec.structs.replace(rows[0], cell="elsewhere")) + b"\n")
     kept = [row for row in rows if row.method != "learned"]
     text = page.write(recipe, tmp_path, kept).markdown.read_text()
-    assert "no record is kept of 12 rows, left out here: learned" in text
+    assert "no record is kept of 12 rows, left out here: Ours" in text
     assert "no record" not in page.write(recipe, tmp_path).markdown.read_text()
 
 

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 
 from tests.report import sheets
-from waggle.evaluate.plan import Recipe, cells, with_worker
+from waggle.evaluate.plan import Recipe, cells
 from waggle.evaluate.rows import Row
+from waggle.evaluate.variants import with_worker
 from waggle.report import catalog
 
 TASKS = {"tasks": ["silo/II-16", "swarmbench/pursuit"], "n": [32]}

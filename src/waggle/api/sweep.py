@@ -119,7 +119,7 @@ def sweep(
         cells = plan.cells(recipe)
         where = None if folder is None else Path(folder)
         place = where or Path(stack.enter_context(TemporaryDirectory(prefix="waggle-")))
-        objects = _objects(place, given, sources, measures)
+        objects = _objects(place, given, sources, measures, recipe)
         open_run(place, recipe)
         (place / OBJECTS).write_text(json.dumps(objects, indent=1), encoding="utf-8")
         _play(cells, place, keep=keep, processes=processes, quiet=not progress)
@@ -149,7 +149,8 @@ def _play(
 
 
 def _refuse(methods: Sequence[str], reason: str) -> NoReturn:
-    raise ConfigError(f"law {methods[0]!r}: {reason}; or name another folder")
+    what, again, _ = reason.partition("; --again")  # a sweep does not play finished rows again
+    raise ConfigError(f"law {methods[0]!r}: {what}; {'' if again else 'or '}name another folder")
 
 
 class Spread:
@@ -303,14 +304,21 @@ def _objects(
     tasks: Sequence[GivenTask],
     laws: Mapping[str, GivenLaw],
     metrics: Sequence[plugins.Metric],
+    recipe: Recipe,
 ) -> dict[str, Any]:
     """Return a digest of every given object, with those already stored in the folder.
 
-    A folder is refused if other code of the same name has played or measured its rows. The metrics
-    of this package are in every row.
+    Laws that a decorator registered here count as given objects; rows name the plug-in files of
+    others. A folder is refused if other code of the same name has played or measured its rows. The
+    metrics of this package are in every row.
     """
-    now = {f"substrate {t.task.substrate}": _digest(t.substrate) for t in tasks if t.own}
+    worlds = [t for t in tasks if t.own or t.task.substrate not in BUILT_IN["substrate"]]
+    now = {f"substrate {t.task.substrate}": _digest(t.substrate) for t in worlds}
     now |= {f"law {name}": _digest(law.factory) for name, law in laws.items() if law.own}
+    here = {entry.name for entry in plugins.entries("law") if entry.origin == "decorator"}
+    for spec in recipe.methods.values():
+        if spec.law in here:
+            now[f"law {spec.label}"] = _digest(laws[spec.label].make(**spec.options))
     own = [metric for metric in metrics if metric.name not in BUILT_IN["metric"]]
     measured = {f"metric {m.name}": _digest(m.compute) for m in own}
     path = place / OBJECTS

@@ -17,6 +17,7 @@ from waggle import plugin_files, plugins
 from waggle.core.errors import WaggleError
 from waggle.core.protocols import Law
 from waggle.core.record import EpisodeRecord, UpdateRecord
+from waggle.evaluate.code import code_of
 from waggle.evaluate.failures import why_failed
 from waggle.evaluate.plan import Cell
 from waggle.evaluate.rows import Row, failed_row, row_of
@@ -188,7 +189,7 @@ def measured(cell: Cell, law: Law, episode: EpisodeRecord, records: RecordFolder
     failed = why_failed(law, episode.footer.counters)
     if failed:
         return failed_row(cell, failed[:MAX_REASON], episode.footer.counters)
-    row = row_of(cell, episode, digest_of(law))
+    row = row_of(cell, episode, digest_of(law), code_of(cell))
     if records is not None:
         records.write(cell, episode)
     return row

@@ -107,7 +107,9 @@ class Seeds(BaseModel):
     model_config = _STRICT
 
     start: Seed
+    """The first seed."""
     count: Annotated[int, Field(ge=1, le=10_000)]
+    """The number of seeds."""
 
 
 _Run: TypeAlias = Annotated[Seeds, Tag("")]
@@ -143,10 +145,13 @@ class Recipe(BaseModel):
     model_config = _STRICT
 
     title: Line
+    """The heading of the report."""
     about: Line = ""
     """One sentence on what is compared; printed on the results page."""
     methods: dict[Name, MethodSpec]
+    """The compared methods, each a table `[methods.NAME]`."""
     blocks: list[Block]
+    """What is played: the cells of all blocks."""
     tables: list[str] = ["scores"]
     """Tables of the report."""
     figures: list[str] = []
@@ -226,46 +231,6 @@ def load(path: Path) -> Recipe:
     return recipe.model_copy(update=own)
 
 
-def with_worker(recipe: Recipe, hired: Mapping[str, Any]) -> Recipe:
-    """Return the recipe with its private workers replaced; worker schedules are kept.
-
-    Methods that differed only in their workers are played once, under the name of the first.
-    """
-    if not any(spec.worker for spec in recipe.methods.values()):
-        raise ConfigError("--worker: no method of the recipe has private workers; leave it out")
-    group = f"Worker: {' '.join(str(hired[key]) for key in ('name', 'model') if key in hired)}"
-    methods: dict[str, MethodSpec] = {}
-    for name, spec in recipe.methods.items():
-        if spec.worker:
-            worker = {"schedule": spec.worker.get("schedule", "full"), **hired}
-            spec = spec.model_copy(update={"worker": worker, "group": group})
-        if not any(_same_play(spec, other) for other in methods.values()):
-            methods[name] = spec
-    blocks = [
-        block.model_copy(update={"methods": own})
-        for block in recipe.blocks
-        if (own := [name for name in block.methods if name in methods])
-    ]
-    return recipe.model_copy(update={"methods": methods, "blocks": blocks})
-
-
-def with_law(recipe: Recipe, name: str, spec: MethodSpec) -> Recipe:
-    """Return the recipe with one more method, which plays in every block."""
-    if name in recipe.methods:
-        raise ConfigError(f"the recipe has a method {name!r}; play it with --methods {name}")
-    blocks = [
-        block.model_copy(update={"methods": [*block.methods, name]}) for block in recipe.blocks
-    ]
-    methods = {**recipe.methods, name: settled(spec)}
-    return recipe.model_copy(update={"methods": methods, "blocks": blocks})
-
-
-def _same_play(one: MethodSpec, two: MethodSpec) -> bool:
-    """Return whether two methods with workers differ only in what tables print."""
-    printed = {"label", "group", "ranked"}
-    return bool(one.worker) and one.model_dump(exclude=printed) == two.model_dump(exclude=printed)
-
-
 def load_run(folder: Path) -> Recipe:
     """Read the recipe of a run directory; refuse any other folder."""
     copy = folder / RUN_RECIPE
@@ -290,7 +255,8 @@ def read_file(path: Path) -> dict[str, Any]:
             return msgspec.json.decode(text, type=dict[str, Any])
         return tomllib.loads(text)
     except OSError as error:
-        raise ConfigError(f"cannot read {path} ({error.strerror}); name a recipe file") from None
+        fix = "name a recipe file, or one of `waggle recipes list`"
+        raise ConfigError(f"cannot read {path} ({error.strerror}); {fix}") from None
     except msgspec.MsgspecError as error:
         raise ConfigError(f"{path} is no recipe ({error}); run `waggle eval` again") from None
     except (ValueError, RecursionError) as error:

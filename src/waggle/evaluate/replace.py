@@ -19,7 +19,7 @@ from waggle.evaluate.executors import Executor
 from waggle.evaluate.plan import Cell, Key
 from waggle.evaluate.rows import Row, RowFile, alike, finished_rows, read_rows
 from waggle.evaluate.runner import Outcome, run_plan
-from waggle.evaluate.stale import compare, stale_methods
+from waggle.evaluate.stale import stale_methods
 from waggle.runtime.records import SUFFIX
 
 FOLDER = "again"
@@ -43,7 +43,7 @@ def play_again(
         how: the other options of `run_plan`.
     """
     staged = folder / FOLDER
-    if stale_methods(compare(whole or plan, finished_rows(staged), width)):
+    if stale_methods(whole or plan, finished_rows(staged), width):
         shutil.rmtree(staged)
     outcome = run_plan(plan, staged, executor, width=width, **how)
     finished = finished_rows(folder)

@@ -38,7 +38,7 @@ def rules(plan: Sequence[Cell], here: Mapping[Key, Row]) -> list[Cell]:
 
 
 def _called_a_model(row: Row) -> bool:
-    return bool(row.digest) or any(row.counters.get(name) for name in MODEL_COUNTERS)
+    return bool(row.weights) or any(row.counters.get(name) for name in MODEL_COUNTERS)
 
 
 def drawn(cells: Sequence[Cell], count: int) -> list[Cell]:

@@ -19,6 +19,7 @@ import msgspec
 from waggle import plugin_files, plugins
 from waggle.core.errors import ContractError, RecordError, WaggleError
 from waggle.core.record import EpisodeRecord, comparable
+from waggle.evaluate.code import Part
 from waggle.evaluate.plan import Cell, Key, Recipe, cells
 from waggle.evaluate.reorganization import Course, course, sound
 from waggle.runtime.records import memory_of
@@ -58,6 +59,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Digest of the weights that played it; absent for rules and in rows of early runs."""
     faults: Mapping[str, str] | msgspec.UnsetType = msgspec.UNSET
     """Metrics that failed, and why; they are None in `metrics`; the rest of the row is valid."""
+    code: Mapping[Part, Digest] | msgspec.UnsetType = msgspec.UNSET
+    """Digests of the plug-in files of its law and its world; absent for all others."""
 
     @property
     def key(self) -> Key:
@@ -66,11 +69,13 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def digest(self) -> str:
-        """The digest of its weights; empty if the row has none."""
-        return self.weights or ""
+        """The digest of its law: of the weights, else of the plug-in file; empty without both."""
+        return self.weights or (self.code or {}).get("law", "")
 
 
-def row_of(cell: Cell, episode: EpisodeRecord, weights: str = "") -> Row:
+def row_of(
+    cell: Cell, episode: EpisodeRecord, weights: str = "", code: Mapping[Part, str] | None = None
+) -> Row:
     """Measure one episode with every registered metric."""
     scores = episode.footer.scores
     metrics, faults = measure(episode, plugins.names("metric"))
@@ -83,6 +88,7 @@ def row_of(cell: Cell, episode: EpisodeRecord, weights: str = "") -> Row:
         course=course(episode),
         weights=weights or msgspec.UNSET,
         faults=faults or msgspec.UNSET,
+        code=code or msgspec.UNSET,
     )
 
 

@@ -48,7 +48,7 @@ from waggle.evaluate.rows import (
     row_of,
 )
 from waggle.evaluate.selection import by_seed
-from waggle.evaluate.stale import compare, stale_methods
+from waggle.evaluate.stale import stale_methods
 from waggle.runtime.records import read
 from waggle.shared_folders import sweep
 
@@ -125,10 +125,10 @@ def run_plan(
             engine; by default 256 and the engine's default.
         processes: processes for such a law, each with its own engine.
         progress: called for every finished cell.
-        left_out: called for laws that cannot be loaded, or whose weights differ from those of
-            their finished rows; by default such a law ends the run.
+        left_out: called for laws that cannot be loaded, or whose weights or plug-in files differ
+            from those of their finished rows; by default such a law ends the run.
         whole: the full plan that these cells are part of; its rows of the same methods are
-            included when weights are compared.
+            included when weights and files are compared.
 
     Raises:
         ConfigError: if a law cannot be created, loaded or continued.
@@ -136,7 +136,7 @@ def run_plan(
     here = finished_rows(folder)
     todo = [cell for cell in plan if cell.key not in here]
     known = len(plan) - len(todo)
-    for methods, reason in stale_methods(compare(_same_methods(plan, whole or plan), here, width)):
+    for methods, reason in stale_methods(_same_methods(plan, whole or plan), here, width):
         left_out(methods, reason)
         todo = [cell for cell in todo if cell.method not in methods]
     laws = _by_law(todo, width)
@@ -272,7 +272,7 @@ def rows_from_records(plan: Sequence[Cell], folder: Path) -> list[Row]:
                 f"{path} tells of another episode than the row of its cell; remove it, or play "
                 "the cell with --again --keep"
             )
-        if known is not None:  # a record does not store its weights digest
-            measured = msgspec.structs.replace(measured, weights=known.weights)
+        if known is not None:  # a record does not store the digests of its law
+            measured = msgspec.structs.replace(measured, weights=known.weights, code=known.code)
         found.append(measured)
     return found

@@ -12,7 +12,7 @@ from itertools import product
 
 from waggle.built_in import BUILT_IN
 from waggle.core.record import STAGES
-from waggle.evaluate.plan import Recipe
+from waggle.evaluate.plan import Recipe, called
 from waggle.evaluate.rows import Row
 from waggle.report.provenance import provenance
 from waggle.report.rows import (
@@ -29,6 +29,7 @@ from waggle.report.rows import (
     metric,
     of,
     reference,
+    shown,
     spread,
 )
 from waggle.report.tables import Table, bracketed, number
@@ -47,10 +48,10 @@ def scores(rows: Rows, recipe: Recipe) -> Table:
     found = grouped(rows, _cell)
     counts: set[int] = set()
     body = []
-    for method in methods_of(rows, recipe):
-        line = [method]
-        for _, name, n in scopes:
-            own = found.get((method, name, n), [])
+    for method, name in shown(rows, recipe).items():
+        line = [name]
+        for _, tasks, n in scopes:
+            own = found.get((method, tasks, n), [])
             values = mean(own, metric("score")), mean(own, metric("messages"))
             line.append(f"{number(values[0])} / {number(values[1], 2)}" if own else number(None))
             counts.add(len(own))
@@ -68,7 +69,7 @@ def scores(rows: Rows, recipe: Recipe) -> Table:
 
 def contrasts(rows: Rows, recipe: Recipe) -> Table:
     """Tabulate paired differences in score of the reference from every other method."""
-    mine = reference(rows, recipe)
+    mine, names = reference(rows, recipe), called(recipe, methods_of(rows, recipe))
     families = {(row.substrate, family(row)) for row in rows}
     scopes: dict[tuple[str, int, str], list[Row]] = defaultdict(list)
     for row in rows:
@@ -77,21 +78,22 @@ def contrasts(rows: Rows, recipe: Recipe) -> Table:
         if several and row.substrate in SHARES:
             scopes[row.substrate, row.n, row.method].append(row)
     body = []
-    for other in methods_of(rows, recipe):
+    for other in names:
         for scope, n in sorted({key[:2] for key in scopes}) if other != mine else ():
             own, theirs = (scopes.get((scope, n, method), []) for method in (mine, other))
             found = difference(own, theirs, metric("score"), lambda row: row.task)
             if found is not None:
                 cell = bracketed(found, ".3f", "+.3f")
-                body.append((other, scope, str(n), cell, str(found.units)))
+                body.append((names[other], scope, str(n), cell, str(found.units)))
     notes = (
         "95 % paired bootstrap over matched units within tasks, 10,000 resamples",
         *provenance(rows, recipe),
     )
     columns = ("against", "tasks", "N", "difference", "units")
     return Table(
-        f"Paired differences in score: {mine} minus the other", columns, tuple(body), notes
-    )
+        f"Paired differences in score: {names.get(mine, mine)} minus the other",
+        columns, tuple(body), notes,
+    )  # fmt: skip
 
 
 def has_own_metrics(rows: Rows) -> bool:
@@ -134,7 +136,7 @@ def mechanism(rows: Rows, recipe: Recipe) -> Table:
     body = []
     for (method, name, n), own in sorted(grouped(rows, _cell).items(), key=lambda item: item[0]):
         cells = (mean_and_deviation(map(value, own), 1) for value in values)
-        body.append((method, name, str(n), *cells, str(len(own))))
+        body.append((label(recipe, method), name, str(n), *cells, str(len(own))))
     columns = (
         "method", "task", "N", *_MECHANISM, "refreshed",
         *(cause.removeprefix(prefix) for cause in causes), "episodes",

@@ -37,7 +37,7 @@ from waggle.report.figure import (
     styled,
 )
 from waggle.report.tables import Table, bracketed, number, percent
-from waggle.report.web.opening import Opening
+from waggle.report.web.opening import Opening, plural
 
 Numbers: TypeAlias = NDArray[np.float64]
 NOT_AN_ARM = {"name", "machine", "shuffled", "fidelity"}
@@ -98,9 +98,9 @@ def opening_of(arms: Sequence[Arm]) -> Opening:
     above = sum(found is not None and found.above_zero for found in pooled)
     seeds = sum(len(arm.runs) for arm in arms)
     return Opening(
-        f"{len(arms)} settings of learning from outcomes, {seeds} runs, each with the law that it "
-        "started from, on cases that neither training nor selection has seen.",
-        f"The learned law is above its start in {above} of {len(arms)} settings.",
+        f"{plural(len(arms), 'setting')} of learning from outcomes, {plural(seeds, 'run')}, each "
+        "with the law that it started from, on cases that neither training nor selection has seen.",
+        f"The learned law is above its start in {above} of {plural(len(arms), 'setting')}.",
     )
 
 

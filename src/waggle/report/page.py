@@ -76,7 +76,7 @@ def make(recipe: Recipe, folder: Path, rows: Rows | None = None) -> tuple[Report
     facts = [f"episodes: {len(kept.rows):,}, failed: {len(kept.failed)}"]
     facts += [f"seeds: {seeds_of(kept.rows)}"] if kept.rows else []
     facts += [*kept.notes, *not_of_shipped_laws(kept.rows, recipe), *failed_calls(kept, recipe)]
-    facts += _failed(kept.failed)
+    facts += _failed(kept.failed, recipe)
     played = _sessions(sessions.read(folder), recipe)
     first = opening(kept.rows, recipe)
     report = Report(
@@ -117,11 +117,12 @@ def write_files(report: Report, drawn: Sequence[Figure], folder: Path) -> Report
     return paths
 
 
-def _failed(rows: Rows) -> list[str]:
+def _failed(rows: Rows, recipe: Recipe) -> list[str]:
     """Return lines that state why cells failed, one per method and error."""
     reasons = grouped(rows, lambda row: (row.method, row.error))
     lines = [
-        f"failed: {method} {own[0].cell}{f' and {len(own) - 1:,} more' * (len(own) > 1)}: {error}"
+        f"failed: {label(recipe, method)} {own[0].cell}"
+        f"{f' and {len(own) - 1:,} more' * (len(own) > 1)}: {error}"
         for (method, error), own in reasons.items()
     ]
     return lines[:20]
@@ -144,7 +145,7 @@ def _without_record(rows: Rows | None, folder: Path, recipe: Recipe) -> list[str
     known = read_rows(folder)
     missing = {cell.key for cell in planned(recipe, known)} - {row.key for row in rows}
     gone = [row for row in known if row.key in missing and not row.error]
-    names = ", ".join(dict.fromkeys(row.method for row in gone))
+    names = ", ".join(dict.fromkeys(label(recipe, row.method) for row in gone))
     return [f"no record is kept of {len(gone):,} rows, left out here: {names}"] if gone else []
 
 

@@ -9,7 +9,7 @@ None of this is an error; tables and pages state it in a note.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from waggle import shipped
@@ -49,8 +49,9 @@ def counted(rows: Rows, recipe: Recipe) -> CountedRows:
             groups[_seed_of_setting(cell)].append(row)
     kept = [row for key, group in groups.items() if len(group) == wanted[key] for row in group]
     done = {key: len(group) for key, group in groups.items()}
-    notes = [*mixed_weights(kept, recipe), *_unfinished(recipe, wanted, done)]
-    notes += [f"{foreign} rows of other plans left out"] if foreign else []
+    failing = {row.method for row in failed}
+    notes = [*mixed_weights(kept, recipe), *_unfinished(recipe, wanted, done, failing)]
+    notes += [f"{foreign} row{'s' * (foreign > 1)} of other plans left out"] if foreign else []
     return CountedRows(kept, notes, failed, foreign)
 
 
@@ -62,17 +63,22 @@ def _seed_of_setting(cell: Cell) -> tuple[Any, ...]:
 
 
 def _unfinished(
-    recipe: Recipe, wanted: Mapping[tuple[Any, ...], int], played: Mapping[tuple[Any, ...], int]
+    recipe: Recipe,
+    wanted: Mapping[tuple[Any, ...], int],
+    played: Mapping[tuple[Any, ...], int],
+    failing: Collection[str],
 ) -> list[str]:
-    """Return notes on the methods whose plan is not finished."""
-    notes, missing = [], []
+    """Return notes on the methods whose plan is not finished; `failing` ones have failed rows."""
+    notes: list[str] = []
+    missing: list[str] = []
+    broken: list[str] = []
     for name in dict.fromkeys(method for method, *_ in wanted):
         total = sum(count for key, count in wanted.items() if key[0] == name)
         own = {key: count for key, count in played.items() if key[0] == name}
         done = {key: count for key, count in own.items() if count == wanted[key]}
         used, rest = sum(done.values()), sum(own.values()) - sum(done.values())
         if not own:
-            missing.append(label(recipe, name))
+            (broken if name in failing else missing).append(label(recipe, name))
         elif used < total:
             seeds = len({key[-1] for key in done})
             left = f", {rest} of unfinished seeds left out" if rest else ""
@@ -80,7 +86,8 @@ def _unfinished(
                 f"{label(recipe, name)}: {used:,} of {total:,} planned episodes, "
                 f"{_seeds(seeds)}{left}"
             )
-    return notes + (["not played yet: " + "; ".join(missing)] if missing else [])
+    notes += ["not played yet: " + "; ".join(missing)] if missing else []
+    return notes + (["failed in every episode: " + "; ".join(broken)] if broken else [])
 
 
 def _seeds(count: int) -> str:
@@ -230,8 +237,8 @@ def mixed_weights(rows: Iterable[Row], recipe: Recipe) -> tuple[str, ...]:
             text = f"{label(recipe, name)}: episodes {', '.join([*known, *rest])}"
             (mixed if len(known) > 1 else unnamed).append(text)
     lines = {
-        "MIXED LAWS, weights changed between episodes and no number here is of one law; play "
-        "the method again with --again": mixed,
+        "MIXED LAWS, weights or code changed between episodes and no number here is of one law; "
+        "play the method again with --again": mixed,
         "not all rows say which weights played them": unnamed,
     }
     return tuple(f"{text}: {'; '.join(parts)}" for text, parts in lines.items() if parts)

@@ -13,7 +13,7 @@ from statistics import fmean, stdev
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from waggle.evaluate import anchors, stats
-from waggle.evaluate.plan import Recipe
+from waggle.evaluate.plan import Recipe, called
 from waggle.evaluate.rows import Row
 from waggle.evaluate.stats import Interval, average_ranks, paired
 from waggle.report.tables import number
@@ -255,13 +255,15 @@ def label(recipe: Recipe, name: str) -> str:
 
 
 def shown(rows: Iterable[Row], recipe: Recipe) -> dict[str, str]:
-    """Return the method labels for a table of these rows; a dagger marks those on fewer units."""
+    """Return the method labels for a table of these rows; a dagger marks those on fewer units.
+
+    Methods of one label have their names.
+    """
     rows = list(rows)
     fewer = short(rows)
-    called = {name: label(recipe, name) for name in methods_of(rows, recipe)}
     return {
         name: f"{text} {DAGGER}" if name in fewer and not text.endswith(DAGGER) else text
-        for name, text in called.items()
+        for name, text in called(recipe, methods_of(rows, recipe)).items()
     }
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from tests.report import sheets
 from waggle.evaluate.plan import Cell, Recipe, cells
-from waggle.report.web.opening import Opening, opening
+from waggle.report.web.opening import Opening, opening, plural
 from waggle.report.web.picture import file, picture
 
 METHODS = {
@@ -111,6 +111,40 @@ def test_a_law_on_fewer_cases_is_not_the_best() -> None:
     found = opening(rows, recipe)
     assert found is not None and found.settings[0].best == "Expert"
     assert "Weak" not in found.settings[0].means
+
+
+def test_a_law_that_is_alone_is_the_best_of_nothing() -> None:
+    recipe = made()
+    rows = sheets.played(recipe, score)
+    alone = [row for row in rows if row.method == "weak"]
+    found = opening(alone, recipe)
+    assert found is not None and found.settings == () and found.table() == []
+    assert found.outcome == (
+        "Only Weak has been played. `waggle eval recipes/x.toml --merge results/primary` puts the "
+        "stored rows beside it."
+    )
+    both = [row for row in rows if row.method == "weak" or row.substrate == "silo"]
+    found = opening(both, recipe)
+    assert found is not None and len(found.settings) == 1
+    assert "Best, or no different from the best, of 1 setting: " in found.outcome
+    assert found.outcome.endswith(" Left out: 1 setting that one method alone has played.")
+
+
+def test_without_stored_rows_the_other_methods_are_to_be_played() -> None:
+    recipe = sheets.recipe({"tasks": ["beacon"], "n": [4]}, source="")
+    rows = sheets.played(recipe, sheets.by_method(teacher=1.0, quiet=0.0, learned=0.5))
+    found = opening([row for row in rows if row.method == "learned"], recipe)
+    assert found is not None
+    assert found.outcome == (
+        "Only Ours has been played. `waggle eval RECIPE` plays the other methods."
+    )
+    apart = [row for row in rows if (row.method == "learned") == (row.seed == 20_000)]
+    apart = [msgspec.structs.replace(r, n=8) if r.method == "learned" else r for r in apart
+             if r.method != "quiet"]  # fmt: skip
+    found = opening(apart, recipe)
+    assert found is not None
+    assert found.outcome == "No two methods have played the same setting."
+    assert plural(1, "run") == "1 run" and plural(1_000, "run") == "1,000 runs"
 
 
 def test_late_counterevidence_is_judged_by_recovery() -> None:

@@ -26,6 +26,7 @@ from waggle.cli.options import (
     words,
 )
 from waggle.cli.play.view import show_live
+from waggle.cli.setup.recipes import bundled
 from waggle.core.errors import ConfigError, suggest
 from waggle.evaluate import archive as packing
 from waggle.evaluate import executors, plan, selection, stale
@@ -36,6 +37,7 @@ from waggle.evaluate.replace import play_again
 from waggle.evaluate.rows import Row, finished_rows, has_rows, planned, read_rows
 from waggle.evaluate.runner import open_run, refuse, rows_from_records, run_plan
 from waggle.evaluate.selection import select
+from waggle.evaluate.variants import added_laws, with_law, with_worker
 from waggle.learn.runs import find as find_learned
 from waggle.report import catalog, docs_pages, page
 
@@ -77,10 +79,10 @@ def evaluate(
 
     `waggle eval recipes/silo_sources.toml --methods expert,heuristic -n 16 --seeds 1`
 
-    `waggle eval recipes/tables/same_runtime.toml --law chat --law.base-url URL --law.model gpt-4o`
+    `waggle eval tables/same_runtime --law chat --law.base-url URL --law.model gpt-4o`
 
     Args:
-        recipe: Evaluation recipe, a TOML file as in `recipes/`.
+        recipe: Evaluation recipe: a TOML file, or a name of `waggle recipes list`.
         out: Run directory. Default: `runs/NAME`, after the name of the recipe file.
         methods: Play only these methods, e.g. `expert,nano*`.
         tasks: Play only these tasks, e.g. `silo/*,swarmbench/pursuit`.
@@ -105,21 +107,32 @@ def evaluate(
         law: A law of your own as one more method of the recipe, in every block: a name from
             `waggle list laws` or a law's folder. Pass its options as `--law.KEY VALUE`. Only this
             law is played unless `--methods` names others; with `--merge`, the stored rows of all
-            methods are imported beside its own.
+            methods are imported beside its own. The run directory keeps it, so that several laws
+            come into one table; calls without `--law` or `--methods` do not play it.
         worker: Use this worker for the methods that have private workers, instead of theirs. Pass
             its options as `--worker.KEY VALUE`; schedules stay as in the recipe.
     """
     at_least_one(processes=processes, width=1 if width is None else width)
-    chosen = plan.load(recipe)
+    chosen = plan.load(bundled(recipe))
+    if not recipe.exists():
+        chosen = chosen.model_copy(update={"source": str(recipe)})
+    place = out or Path("runs") / recipe.stem
+    added = _earlier_laws(place, chosen)
     if hired := read_worker(worker, worker_options):
-        chosen = plan.with_worker(chosen, hired)
+        chosen = with_worker(chosen, hired)
     if law or law_options:
-        name, spec = _own_method(law, law_options)
-        chosen = plan.with_law(chosen, name, spec)
-        methods = methods or ("" if merge else name)
+        own, spec = _own_method(law, law_options)
+        before = added.get(own, spec)
+        if (before.law, before.options) != (spec.law, spec.options):
+            console.note(f"{own} has other options now; its earlier rows leave the tables")
+        added[own] = spec
+        methods = methods or ("" if merge else own)
+    for name, spec in added.items():
+        chosen = with_law(chosen, name, spec)
     catalog.check(chosen)  # fail now, not after everything has been played
     cells = whole = plan.cells(chosen)
-    place = out or Path("runs") / recipe.stem
+    if not methods and not merge:  # laws of earlier calls only stay in the tables
+        cells = [cell for cell in cells if cell.method not in added]
     if methods or tasks or n or seeds is not None:
         cells = select(cells, methods=words(methods), tasks=words(tasks), n=_sizes(n), seeds=seeds)
     if dry_run:
@@ -167,13 +180,24 @@ def evaluate(
     return 1 if outcome.failed or faults else 0
 
 
+def _earlier_laws(place: Path, recipe: Recipe) -> dict[str, plan.MethodSpec]:
+    """Return the laws that earlier calls with `--law` added to the run of this recipe."""
+    try:
+        before = plan.load_run(place)
+    except ConfigError:  # there is no run yet, or none that can be read
+        return {}
+    one, two = (bundled(Path(each.source)).resolve() for each in (before, recipe))
+    found = added_laws(before) if one == two else {}
+    return {name: spec for name, spec in found.items() if name not in recipe.methods}
+
+
 def _own_method(law: str, options: Mapping[str, str] | None) -> tuple[str, plan.MethodSpec]:
     """Return the method of `--law`, named after the model of an endpoint, else after the law."""
     if not law:
         raise ConfigError("--law.* belongs to a law; name one with --law")
     known, given = read_law(law, options)
     name = re.sub(r"[^A-Za-z0-9._+-]+", "-", (options or {}).get("model", law)).strip("-._+")
-    return name, plan.MethodSpec(law=known, options=given, group="Your law")
+    return name, plan.MethodSpec(law=known, options=given)
 
 
 def _count(cells: Sequence[Cell], done: Mapping[Key, Row], *, json: bool) -> int:
@@ -184,7 +208,7 @@ def _count(cells: Sequence[Cell], done: Mapping[Key, Row], *, json: bool) -> int
             hint = suggest(law, known)
             console.note(f"method {method!r}: law {law!r} is unknown; see `waggle list laws`{hint}")
     *rows, total = selection.counts(cells, done)
-    for methods, reason in stale.stale_methods(stale.compare(cells, done)):
+    for methods, reason in stale.stale_methods(cells, done):
         _left_out(methods, reason)
     if json:
         console.dump({"methods": [row._asdict() for row in rows], "all": total._asdict()})

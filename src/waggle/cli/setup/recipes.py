@@ -9,6 +9,7 @@ import re
 import shutil
 import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,6 +78,18 @@ def copy(*names: str, to: Path = Path(FOLDER), json: AsJson = False) -> None:
         return
     for target in targets:
         console.say(str(target))
+
+
+def bundled(recipe: Path) -> Path:
+    """Return the file of a recipe that is given by its bundled name; other paths stay as they are.
+
+    A file of one's own takes precedence over a bundled recipe of the same name.
+    """
+    if not recipe.exists():
+        with suppress(ConfigError):
+            file = _home() / f"{recipe.as_posix().removesuffix('.toml')}.toml"
+            return file if file.is_file() else recipe
+    return recipe
 
 
 def _home() -> Path:

@@ -35,6 +35,8 @@ from waggle.report.tables import Table, bracketed, number, prose
 
 SUBSTRATES = {"silo": "Silo", "swarmbench": "SwarmBench", "agentsnet": "AgentsNet"}
 """Display names of the substrates in this package."""
+STORED = ("silo", "swarmbench")
+"""Substrates that the archive `results/primary` has rows of."""
 WORDS = (
     "A law decides for every agent. A setting is one task, or all Silo tasks, with N agents (and R "
     "rounds of messages). The floor is the best of simple laws that do not know the task. No "
@@ -144,12 +146,41 @@ class _Scope(NamedTuple):
 
 
 def opening(rows: Rows, recipe: Recipe) -> Opening | None:
-    """Return the opening for the rows of a run; None if no setting can be judged."""
-    made = [_setting(scope, recipe) for scope in _scopes(rows)]
+    """Return the opening for the rows of a run; None if no setting can be judged.
+
+    Settings that only one method has played compare nothing and are left out.
+    """
+    scopes = _scopes(rows)
+    shared = [scope for scope in scopes if _is_shared(scope.rows)]
+    made = [_setting(scope, recipe) for scope in shared]
     settings = tuple(setting for setting in made if setting is not None)
-    if not settings:
-        return None
-    return Opening(_compared(rows, recipe), _outcome(settings), settings)
+    alone = len(scopes) - len(shared)
+    if settings:
+        return Opening(_compared(rows, recipe), _outcome(settings) + _left_out(alone), settings)
+    return Opening(_compared(rows, recipe), _unshared(rows, recipe)) if alone else None
+
+
+def _is_shared(rows: Rows) -> bool:
+    """Return whether at least two methods have played all of a setting."""
+    return len({row.method for row in rows} - short(rows).keys()) > 1
+
+
+def _left_out(alone: int) -> str:
+    return f" Left out: {plural(alone, 'setting')} that one method alone has played." * (alone > 0)
+
+
+def _unshared(rows: Rows, recipe: Recipe) -> str:
+    """Return sentences for a run in which no setting can be compared."""
+    first, *more = methods_of(rows, recipe)
+    if more:
+        return "No two methods have played the same setting."
+    said = f"Only {label(recipe, first)} has been played."
+    if len(recipe.methods) == 1:
+        return said
+    call = f"waggle eval {recipe.source or 'RECIPE'}"
+    if any(row.substrate in STORED for row in rows):
+        return f"{said} `{call} --merge results/primary` puts the stored rows beside it."
+    return f"{said} `{call}` plays the other methods."
 
 
 def _scopes(rows: Rows) -> list[_Scope]:
@@ -246,7 +277,7 @@ def _compared(rows: Rows, recipe: Recipe) -> str:
     for substrate, own in sorted(grouped(rows, lambda row: row.substrate).items()):
         tasks = {row.task for row in own}
         name = SUBSTRATES.get(substrate, floors.spoken(substrate))
-        played.append(name if tasks == {substrate} else f"{name} ({_counted(len(tasks), 'task')})")
+        played.append(name if tasks == {substrate} else f"{name} ({plural(len(tasks), 'task')})")
     *first, last = played
     where = f"{', '.join(first)} and {last}" if first else last
     sizes = ", ".join(str(n) for n in sizes_of(rows))
@@ -254,8 +285,8 @@ def _compared(rows: Rows, recipe: Recipe) -> str:
     part = "all" if late == len(rows) else f"{late:,} of them"
     injected = f", {part} with late counterevidence" if late else ""
     return (
-        f"{_counted(len(names), 'method')} ({_listed(names)}) on {where}, N = "
-        f"{sizes}, seeds {seeds_of(rows)}: {_counted(len(rows), 'episode')}{injected}."
+        f"{plural(len(names), 'method')} ({_listed(names)}) on {where}, N = "
+        f"{sizes}, seeds {seeds_of(rows)}: {plural(len(rows), 'episode')}{injected}."
     )
 
 
@@ -263,14 +294,14 @@ def _outcome(settings: Sequence[Setting]) -> str:
     """Return sentences on how often the best law was above the floor, and which laws were best."""
     wins = Counter(name for each in settings for name in (each.best, *each.same))
     leaders = _listed((f"{name} in {n}" for name, n in wins.most_common()), "; {} others")
-    count = _counted(len(settings), "setting")
+    count = plural(len(settings), "setting")
     best = f"Best, or no different from the best, of {count}: {leaders}."
     judged = [setting for setting in settings if setting.judged]
     if not judged:
         why = "There is one seed" if any(each.floor for each in settings) else "No floor was played"
         return f"{best} {why}, so that nothing is compared with a floor."
     above, flat, below = _sorted((setting.name, setting.gain) for setting in judged)
-    text = f"The best law is above the floor in {len(above)} of {_counted(len(judged), 'setting')}"
+    text = f"The best law is above the floor in {len(above)} of {plural(len(judged), 'setting')}"
     text += f"; no difference from the floor in {_listed(flat)}" if flat else ""
     text += f"; below the floor in {_listed(below)}" if below else ""
     return f"{text}. {best}{_of_learned(judged)}"
@@ -321,5 +352,6 @@ def _listed(names: Iterable[str], others: str = " and {} more") -> str:
     return comma.join(known) if rest < 2 else comma.join(known[:_NAMED]) + others.format(rest)
 
 
-def _counted(count: int, noun: str) -> str:
+def plural(count: int, noun: str) -> str:
+    """Return a number with its noun, which is in the plural unless the number is one."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -74,9 +74,11 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-# The suite builds the site, too, and compares docs/cli.md with what the program says.
+# The suite builds the site, too, and compares the pages that these programs write with the code.
 docs: $(VENV)/.installed-dev
 	$(BIN)/python docs/tools/cli.py docs/cli.md
+	$(BIN)/python docs/tools/recipes.py docs/recipes.md
+	$(BIN)/python docs/tools/contract.py docs/views-and-decisions.md
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "build/site/index.html"
 

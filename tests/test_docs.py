@@ -304,6 +304,12 @@ def test_the_reference_of_commands_is_what_the_program_says() -> None:
     assert read(CLI_PAGE) == page(), "run `make docs`, which writes docs/cli.md again"
 
 
+def test_the_reference_of_recipe_keys_is_what_the_models_say() -> None:
+    page = runpy.run_path(str(TOOLS / "recipes.py"))["page"]
+    assert read(ROOT / "docs" / "recipes.md") == page(), "run `make docs`, which writes it again"
+    assert "| `reference` | array of strings | — |" in page()
+
+
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(tmp_path)],

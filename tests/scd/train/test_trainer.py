@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -177,3 +178,20 @@ def test_canonical_order_trains_on_one_text_per_pair(
         for stage in (stages.arm("scd").parent, trained / "seed-0/scd")
     )
     assert canonical < 0.75 * shuffled
+
+
+def test_an_update_that_diverged_is_not_saved_even_where_nothing_is_logged(
+    recipe: Recipe, corpus: Path, started: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = Trainer._work
+
+    def diverged(self: Trainer, batch: list[Any]) -> Any:
+        sums = work(self, batch)
+        late = self.progress.update == 2
+        return sums | ({"gradient.backbone": torch.tensor(float("nan"))} if late else {})
+
+    monkeypatch.setattr(Trainer, "_work", diverged)
+    run = {"log_every": 100, "save_every": 3}
+    with pytest.raises(TrainError, match="not finite; lower the learning rate"):
+        Stages(changed(recipe, run=run), corpus, started, 0).arm("scd")
+    assert not list((started / "seed-0/scd").glob("checkpoints/update-*"))

@@ -34,6 +34,7 @@ def test_the_honest_walkers_conform() -> None:
         (walkers.Overriding, {"law chooses"}),
         (walkers.Obeying, {"law chooses"}),
         (walkers.Picking, {"law chooses"}),
+        (walkers.Deaf, {"law chooses"}),
         (walkers.Binding, set()),
         (walkers.Declared, set()),
     ],

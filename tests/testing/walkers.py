@@ -171,6 +171,15 @@ class Picking(Walkers):
         return self.way(node) or act.action if follows else super().compiled(node, act)
 
 
+class Deaf(Walkers):
+    """Lets every node do its private proposal, whatever its law says."""
+
+    def compiled(self, node: int, act: Act) -> str:
+        waits = WAIT in (act.action, act.intent)
+        proposed = self.sense(node, act.local).proposal.action
+        return WAIT if waits else proposed
+
+
 class Binding(Walkers):
     """Refuses to walk away from the well that a node is committed to: that is waiting."""
 

@@ -5,10 +5,13 @@ part of the writer's view that concerns its claim. Writes of several episodes ar
 writers saw and decided the same over different hidden states, their payloads are delivered to the
 same receiver in two copies of one world. From then on both copies must look and act alike.
 
+This compares payloads. A `receive` that looks something up on arrival instead is not found.
+
 *The law chooses.* A decided action is executed, whatever was delivered or is held: a step is
 repeated without the last deliveries, fields and commitments, and must give the same native action.
 A world may refuse an action, as if the node had waited; it may not execute another one instead. If
-a law follows a claim, by name or by intent FIELD on a held claim, only the first check applies.
+a law follows a claim, by name or by intent FIELD on a held claim, only the first check applies. An
+action that always becomes what the private proposal becomes, and is no wait, is not executed.
 
 Both checks call only the hooks of a World, and copy it.
 """
@@ -40,6 +43,8 @@ ROUNDS = 30
 """Rounds after which an episode is cut."""
 PAIRS = 32
 """The most pairs of different payloads that are compared for each law."""
+TRIES = 6
+"""The least tries of an action after which it can count as never executed."""
 AFTERWARDS = 6
 """Rounds for which two copies are compared after a delivery."""
 WORD = 16
@@ -291,12 +296,33 @@ def _naming(contract: Contract, act: Act) -> Act:
 
 def overridden(substrate: Substrate, case: Case) -> Iterator[str]:
     """Yield a finding for each decided action that deliveries or held state override."""
-    episodes = [_episode(short(substrate, case), law) for law in ACTORS]
-    for episode in episodes:
+    ignored: dict[str, list[bool]] = defaultdict(list)
+    for law in ACTORS:
+        episode = _episode(short(substrate, case), law)
         for turn in _watch(substrate, episode, copies=True).turns:
             yield from _overridden(turn, turn.acts)
             for intent in (None, "PRIVATE", "FIELD"):
                 yield from _overridden(turn, _any_acts(turn, intent))
+            for action, same in _ignored(turn):
+                ignored[action].append(same)
+    for action, tries in ignored.items():
+        if len(tries) >= TRIES and all(tries):
+            yield (
+                f"{action!r} was done as the private proposal in each of {len(tries)} tries; do "
+                "what the law says, or nothing"
+            )
+
+
+def _ignored(turn: Turn) -> Iterator[tuple[str, bool]]:
+    """Yield the actions other than the proposed ones, and whether they were done as those."""
+    decided = _any_acts(turn, None)
+    proposed = {i: _proposed(turn.shown[i], None, act.local) for i, act in decided.items()}
+    waiting = {i: msgspec.structs.replace(act, action=WAIT) for i, act in proposed.items()}
+    done, meant, waited = (_copied(turn.world).step(a) for a in (decided, proposed, waiting))
+    for node, act in decided.items():
+        if act.action not in (WAIT, proposed[node].action):
+            same = done.get(node) == meant.get(node) != waited.get(node)
+            yield act.action, same
 
 
 def _any_acts(turn: Turn, intent: str | None) -> dict[int, Act]:

@@ -148,12 +148,15 @@ def test_a_stage_whose_time_was_up_is_not_trained_further(
     timed = changed(recipe, stage_two={"updates": 9, "seconds": 1e-4})
     monkeypatch.setattr(export, "export", lambda *_: 1 / 0)
     stage, trained = started / "seed-0/field", []
+    expected: list[int] = []
     for _ in range(2):  # the law could not be written the first time
         with pytest.raises(ZeroDivisionError):
-            Stages(timed, corpus, started, 0).arm("field")
+            watch = lambda update, updates, values: expected.append(updates)  # noqa: E731
+            Stages(timed, corpus, started, 0, watch=watch).arm("field")
         trained.append((last_weights(stage), nlls(stage)))
     (one, before), (other, after) = trained
     assert len(before) < 9 and before == after and same(one, other)
+    assert expected[0] == 9 and expected[-1] == len(before), "as many as the time allows"
 
 
 def test_a_run_with_other_settings_is_not_resumed(

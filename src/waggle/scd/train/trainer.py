@@ -115,7 +115,7 @@ class Trainer:
                         sink.log(update, values)
                 if final or self._due(self.plan.run.save_every):
                     self._save()
-                self._watch(update, self.plan.stage.updates, values)
+                self._watch(update, self._expected(), values)
                 if final:
                     break
         finally:
@@ -144,6 +144,13 @@ class Trainer:
         stage, progress = self.plan.stage, self.progress
         spent = stage.seconds is not None and progress.seconds >= stage.seconds
         return spent or progress.update >= stage.updates
+
+    def _expected(self) -> int:
+        """Return the number of updates, or how many the time is likely to allow if that is less."""
+        stage, done, seconds = self.plan.stage, self.progress.update, self.progress.seconds
+        if stage.seconds is None or not seconds:
+            return stage.updates
+        return min(stage.updates, max(done, round(done * stage.seconds / seconds)))
 
     def _due(self, every: int) -> bool:
         return self.progress.update % every == 0

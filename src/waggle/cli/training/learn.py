@@ -12,6 +12,7 @@ from waggle.api.progress import Progress
 from waggle.api.screen import note
 from waggle.cli import console
 from waggle.cli.options import Flag, words
+from waggle.cli.setup.recipes import bundled
 from waggle.cli.training.common import one_speaks
 
 if TYPE_CHECKING:
@@ -62,8 +63,8 @@ def learn(
     Args:
         task: Task name from `waggle list tasks`, several separated by commas, or a substrate for
             all of its tasks.
-        recipe: Learning recipe, such as recipes/learn/agentsnet.toml; options override its
-            settings.
+        recipe: Learning recipe: a file, or a name of `waggle recipes list` such as
+            learn/agentsnet; options override its settings.
         n: Swarm sizes.
         rounds: Local updates per episode. Default: the task's horizon.
         start: Starting law: a shipped law, a law's folder, or `scratch`.
@@ -85,8 +86,9 @@ def learn(
     from waggle.learn.config import read_settings
     from waggle.learn.learner import Learner
 
+    file = None if recipe is None else bundled(recipe)
     settings = read_settings(
-        recipe, tasks=tuple(words(task)), n=n, rounds=rounds, start=start, credit=credit,
+        file, tasks=tuple(words(task)), n=n, rounds=rounds, start=start, credit=credit,
         temperature=temperature, minutes=minutes, batches=batches, cases=cases, replays=replays,
         fidelity=fidelity, shuffled=shuffled or None, processes=processes,
     )  # fmt: skip

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from waggle.api.progress import Progress
 from waggle.cli import console
 from waggle.cli.options import make_law
+from waggle.cli.setup.recipes import bundled
 from waggle.cli.training.common import FailedJobs, Phases, one_speaks, updates_on
 from waggle.core.errors import ConfigError
 from waggle.evaluate.factorial import SEARCH
@@ -51,7 +52,7 @@ def train(
     `waggle train recipes/tiny.toml --out runs/tiny`
 
     Args:
-        recipe: Training recipe, such as recipes/tiny.toml.
+        recipe: Training recipe: a file, or a name of `waggle recipes list` such as tiny.
         arm: Arm to train: `decision`, `orbit`, `field` or `scd`; `warm-start` stops after stage
             one; `all` trains and diagnoses the four arms (OUT/factorial.json).
         seed: Training seed; arms with the same seed share everything but the weights of the losses.
@@ -76,7 +77,7 @@ def train(
     from waggle.scd.run.tune import taken
     from waggle.scd.run.workers import started
 
-    settings = read_recipe(recipe)
+    settings = read_recipe(bundled(recipe))
     if arm == "all" and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ConfigError("--arm all trains arms side by side by --jobs; start it as one process")
     if start is not None:  # checked before any long work begins

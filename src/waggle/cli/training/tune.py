@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from waggle.api.progress import Progress
 from waggle.cli import console
 from waggle.cli.options import AsJson, at_least_one
+from waggle.cli.setup.recipes import bundled
 from waggle.cli.training.common import FailedJobs, Phases, updates_on
 from waggle.core.errors import ConfigError
 from waggle.evaluate.factorial import SEARCH
@@ -46,7 +47,7 @@ def tune(
     `waggle tune recipes/tiny.toml --rates 5e-4,1e-3,2e-3 --out runs/tiny-tune`
 
     Args:
-        recipe: Training recipe, such as recipes/factorial_nano.toml.
+        recipe: Training recipe: a file, or a name of `waggle recipes list`.
         rates: Comma-separated learning rates of stage two, above 0 and at most 1, such as
             1e-5,2e-5,5e-5.
         updates: Number of updates of stage two in the search. Default: the recipe's.
@@ -62,7 +63,7 @@ def tune(
     from waggle.scd.run.workers import started
 
     at_least_one(jobs=jobs, workers=workers)
-    own = read_recipe(recipe)
+    own = read_recipe(bundled(recipe))
     planned = search.candidates(
         search.shortened(own, updates, seconds), corpus or out / "corpus", out, seed,
         _rates(rates),

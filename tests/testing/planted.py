@@ -157,6 +157,13 @@ class NamingWorld(PlantedWorld):
         return msgspec.structs.replace(sensed, observation=nested)
 
 
+class EchoWorld(PlantedWorld):
+    """Lets every node hear itself."""
+
+    def neighbours(self, node: int) -> Sequence[int]:
+        return [node, *super().neighbours(node)]
+
+
 class SlotWorld(PlantedWorld):
     """Lets the smallest node index decide who is forgotten."""
 
@@ -187,6 +194,16 @@ class RestlessWorld(PlantedWorld):
     def sense(self, node: int, local: Local) -> Sensed:
         sensed = super().sense(node, local)
         self._sees ^= {node}
+        return sensed
+
+
+class TiringWorld(PlantedWorld):
+    """Changes its state whenever a node with traces is looked at, which is never at the start."""
+
+    def sense(self, node: int, local: Local) -> Sensed:
+        sensed = super().sense(node, local)
+        if local.traces:
+            self._sees ^= {node}
         return sensed
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isclose
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -115,8 +115,10 @@ def _among(
 
 def _views(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:
     """Check views by playing: the engine itself rejects an unbounded view or a forbidden key."""
+    world = substrate.open(case)
+    if any(i in world.neighbours(i) for i in world.active()):
+        yield "neighbours() names the node itself; a node is no contact of its own"
     play(substrate, law, case)
-    yield from ()
 
 
 def _actions(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:
@@ -139,6 +141,26 @@ def _pure(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:
     world = substrate.open(case)
     if _sensed(world) != _sensed(world):
         yield "sense() shows something else when called again; it must not change state"
+    memory = Memory()
+    Engine(cast(World, _SensedTwice(substrate.open(case))), law, case, sinks=[memory]).play()
+    found = replay.first_difference(play(substrate, law, case), memory.record())
+    if found:
+        yield f"calling sense() twice in every round changes the episode: {found}"
+
+
+class _SensedTwice:
+    """A wrapper of a world that senses every node twice."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._world, name)
+
+    def sense(self, node: int, local: Local) -> Sensed:
+        """Return what the node senses the second time."""
+        self._world.sense(node, local)
+        return self._world.sense(node, local)
 
 
 def _seeding(substrate: Substrate, case: Case, law: Law) -> Iterator[str]:

@@ -19,7 +19,7 @@
 #   recipes/gpu.sh outcomes           nano-outcome, and the laws that `learn` and `learn-task` left, in their tables
 #   recipes/gpu.sh pack [FOLDER]      archive every run that has rows (results/ if unset)
 # A factorial has the GPU to itself (ten arms of nano hold some 90 GB while they train, an arm of SmolLM2 46).
-# The one of nano is a call of ten minutes on an H200 with 16 cores, and leaves what it has when time is up:
+# The one of nano is two calls of ten minutes on an H200 with 16 cores, one right after the other:
 #   recipes/gpu.sh service; LIMIT=560 LANES=12 WORKERS=15 recipes/gpu.sh factorial-nano
 # WAGGLE is the command (waggle), RECIPES the folder of recipes (recipes), LANES the processes of a law (4),
 # WORKERS those of a harvest, and of all seeds that learn together (14), JOBS those that train arms (10), VIEWS

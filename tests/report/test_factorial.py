@@ -54,6 +54,10 @@ def test_factorial_tables(tmp_path: Path) -> None:
         "seeds and units",
     )
     assert found["stale AUC"][6] == "no"
+    said = factorial.outcome([arms, effects])
+    assert said.startswith("Waggle (SCD) minus Decision only") and "AUC" not in said
+    assert "summary agreement (pp) +25.0 [+25.0, +25.0]; recovery (pp) +100.0" in said
+    assert factorial.outcome([arms, modes]) == ""
     assert quality.rows[0][:4] == ("silo", "0.500", "1.000", "+0.500")
     assert quality.rows[0][6] == "2.000"
     assert lines["Waggle (SCD)"]["settings"] == "16"

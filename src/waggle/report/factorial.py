@@ -59,6 +59,8 @@ TITLES = {
     "scd": "Waggle (SCD)",
 }
 """Labels of the arms in tables."""
+EFFECTS = "Paired effects of the SCD terms"
+"""Title of the table of effects."""
 
 
 class Endpoint(NamedTuple):
@@ -288,7 +290,24 @@ def effects(found: Sequence[TrainedLaw], late: Rows) -> Table:
         "probe losses are divided by Decision only of the same seed",
         *([few] if 1 < seeds < 4 else []),
     )
-    return Table("Paired effects of the SCD terms", columns, tuple(body), notes)
+    return Table(EFFECTS, columns, tuple(body), notes)
+
+
+def outcome(made: Iterable[Table]) -> str:
+    """Return what complete SCD changed, in one sentence, from the table of effects if it is there.
+
+    The generic opening would compare every law of every training seed with all others.
+    """
+    body = [line for table in made if table.title == EFFECTS for line in table.rows]
+    own = [[str(cell) for cell in line] for line in body if line[0] == TITLES["scd"]]
+    if not own:
+        return ""
+    resolved = [f"{line[1]} {line[4]} {line[5]}" for line in own if line[6] == "yes"]
+    rest = len(own) - len(resolved)
+    found = (
+        f"{'; '.join(resolved)}; no difference in {rest} others" if resolved else "no difference"
+    )
+    return f"{TITLES['scd']} minus {TITLES['decision']}, paired over training seeds: {found}."
 
 
 def _effect_row(arm: str, endpoint: Endpoint, made: Effect | None) -> list[tuple[str, ...]]:

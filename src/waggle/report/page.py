@@ -19,7 +19,7 @@ from waggle.evaluate import sessions
 from waggle.evaluate.factorial import read_arms
 from waggle.evaluate.plan import Recipe
 from waggle.evaluate.rows import has_rows, planned, read_rows
-from waggle.report import catalog, figure, tables
+from waggle.report import catalog, factorial, figure, tables
 from waggle.report.figure import Figure, MissingLibrary
 from waggle.report.provenance import (
     CountedRows,
@@ -78,7 +78,9 @@ def make(recipe: Recipe, folder: Path, rows: Rows | None = None) -> tuple[Report
     facts += [*kept.notes, *not_of_shipped_laws(kept.rows, recipe), *failed_calls(kept, recipe)]
     facts += _failed(kept.failed, recipe)
     played = _sessions(sessions.read(folder), recipe)
-    first = opening(kept.rows, recipe)
+    first, arms = opening(kept.rows, recipe), factorial.outcome(made)
+    if first and arms:
+        first = first._replace(outcome=arms, settings=())
     report = Report(
         recipe.title, facts + without_record, [*(first.table() if first else []), *made], played,
         recipe.about, first, episodes(kept.rows, recipe, folder),

@@ -69,7 +69,7 @@ def _unfinished(
     failing: Collection[str],
 ) -> list[str]:
     """Return notes on the methods whose plan is not finished; `failing` ones have failed rows."""
-    notes: list[str] = []
+    partly: dict[str, list[str]] = {}
     missing: list[str] = []
     broken: list[str] = []
     for name in dict.fromkeys(method for method, *_ in wanted):
@@ -82,10 +82,9 @@ def _unfinished(
         elif used < total:
             seeds = len({key[-1] for key in done})
             left = f", {rest} of unfinished seeds left out" if rest else ""
-            notes.append(
-                f"{label(recipe, name)}: {used:,} of {total:,} planned episodes, "
-                f"{_seeds(seeds)}{left}"
-            )
+            text = f"{used:,} of {total:,} planned episodes, {_seeds(seeds)}{left}"
+            partly.setdefault(text, []).append(label(recipe, name))
+    notes = [f"{'; '.join(names)}: {text}" for text, names in partly.items()]
     notes += ["not played yet: " + "; ".join(missing)] if missing else []
     return notes + (["failed in every episode: " + "; ".join(broken)] if broken else [])
 

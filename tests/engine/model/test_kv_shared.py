@@ -7,9 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.engine.helpers import TorchKernels
 from waggle.engine.model import attention
 from waggle.engine.model.config import Shape
-from waggle.engine.model.kv_cache import Piece, PrefixKV
+from waggle.engine.model.kv_cache import Piece, PrefixKV, Store, position_bytes
+from waggle.engine.model.kv_rows import RowStore
 from waggle.engine.model.kv_shared import SharedStore
 from waggle.engine.model.rope import Rotation
 
@@ -134,6 +136,19 @@ def test_a_row_that_begins_beside_one_that_goes_on() -> None:
     found = attended(held, 0, q, kv, held.chunk(pieces, [prefix] * 2))
     torch.testing.assert_close(found[:2], plain(q[:2], torch.cat((before, first, kv[:2]))))
     torch.testing.assert_close(found[2:], plain(q[2:], torch.cat((before, kv[2:]))))
+
+
+@pytest.mark.parametrize("own", [16, 40, 64, 90, 100, 200])
+def test_caches_made_for_short_rows_are_not_made_anew_for_them(own: int) -> None:
+    """Captured steps read the caches by address, and would be captured for every call."""
+    cpu = torch.device("cpu")
+    stores: list[Store] = [store(64), RowStore(SHAPE, 64, torch.float32, cpu, TorchKernels())]
+    for held in stores:
+        held.limit = 8 * 128 * position_bytes(SHAPE, torch.float32)
+        held.reserve(0, own)
+        assert held.rows < 64 and not held.shrink(own)
+        held.reserve(0, 20 * own)
+        assert held.shrink(own) and not held.capacity
 
 
 @pytest.mark.parametrize("native", [True, False])

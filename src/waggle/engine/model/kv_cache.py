@@ -105,7 +105,8 @@ class Store(ABC):
 
     def shrink(self, positions: int) -> bool:
         """Free all memory if twice as many rows of `positions` then fit; return whether it did."""
-        if self.rows == self._most or 2 * positions > self.capacity:
+        needed = round_up(positions + SLACK, 128)  # as made again: a second call frees nothing
+        if self.rows == self._most or 2 * needed >= self.capacity:
             return False
         self.forget()
         return True

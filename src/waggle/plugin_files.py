@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from functools import cache
+from hashlib import sha256
 from importlib.metadata import entry_points
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -28,6 +29,8 @@ FAULTS = (Exception, SystemExit)
 
 loaded: dict[str, str] = {}
 """Plug-in files that this process has run -> their module names."""
+digests: dict[str, str] = {}
+"""SHA-256 of these files as they were loaded, by the names of their modules."""
 decorating: set[str] = set()
 """Modules that registered something with a decorator."""
 
@@ -75,6 +78,7 @@ def load_file(path: str | Path) -> None:
     module = module_from_spec(spec)
     sys.modules[spec.name] = module
     loaded[str(file)] = spec.name
+    digests[spec.name] = sha256(file.read_bytes()).hexdigest()
     try:
         spec.loader.exec_module(module)
     except FAULTS as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from waggle.evaluate.merge import merge
 from waggle.evaluate.plan import cells, load_run
 from waggle.evaluate.row_check import rules
 from waggle.evaluate.rows import FILE, finished_rows, read_rows
+from waggle.laws.digest import DIGITS
 
 LAW = """
 from waggle import law
@@ -134,6 +136,34 @@ def test_rows_of_another_version_are_not_merged_and_no_plug_in_is_no_change() ->
     rows = [msgspec.structs.replace(row, code=msgspec.UNSET) for row in read_rows(HERE)]
     (HERE / FILE).write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
     assert run("--methods", "two") == 0  # rows that do not name their code count
+
+
+def test_rows_of_another_version_of_a_world_are_not_merged() -> None:
+    assert run("--methods", "one", "--seeds", "1") == 0
+    write("meadow.py", WORLD + "    open_air = True\n", 1)
+    assert run("--methods", "one", out=Path("there")) == 0
+    plan = cells(load_run(HERE))
+    with pytest.raises(RecordError, match=r"world 'meadow' are of several versions .* --tasks"):
+        merge(plan, HERE, Path("there"))
+    assert len(read_rows(HERE)) == 2
+    beacons = [cell for cell in plan if cell.case.substrate == "beacon"]
+    assert merge(beacons, HERE, Path("there")).taken == 1
+    assert merge(plan, HERE, Path("there"), again=True).taken == 2
+    assert len({(row.code or {}).get("substrate") for row in read_rows(HERE)}) == 2
+
+
+def test_a_file_that_is_edited_while_it_is_played_counts_as_it_was_loaded() -> None:
+    edits = """
+    def decide(self, requests):
+        from pathlib import Path
+
+        Path(__file__).write_text("# edited")
+        return super().decide(requests)
+"""
+    write("hermit.py", LAW + edits)
+    assert run("--methods", "two", "--seeds", "1") == 0
+    loaded = hashlib.sha256((LAW + edits).encode()).hexdigest()[:DIGITS]
+    assert [row.digest for row in read_rows(HERE)] == [loaded] * 2
 
 
 def test_a_sweep_by_name_does_not_mix_versions() -> None:

@@ -1,17 +1,13 @@
 """The plug-in files that laws and worlds come from, and the digests of their contents.
 
 A law or a world of a single file (`--plugin FILE.py`) changes with that file, so its rows carry the
-digest of the file. The digest is taken once for each time the file is loaded. Files that a plug-in
-imports do not count, nor do built-in names and those of installed packages.
+digest of the file as it was loaded. Files that a plug-in imports do not count, nor do built-in
+names and those of installed packages.
 """
 
 from __future__ import annotations
 
-import hashlib
-import sys
-from functools import lru_cache
 from pathlib import Path
-from types import ModuleType
 from typing import Literal, NamedTuple, TypeAlias
 
 from waggle import plugin_files, plugins
@@ -39,9 +35,8 @@ def source_of(part: Part, name: str) -> Source | None:
     """Return the plug-in file of a law or a world; None if it comes from elsewhere."""
     target = next((entry.target for entry in plugins.entries(part) if entry.name == name), "")
     module = target.partition(":")[0]
-    if module not in plugin_files.loaded.values():
-        return None
-    return _source(sys.modules[module])
+    files = {name: Path(path).name for path, name in plugin_files.loaded.items()}
+    return Source(files[module], plugin_files.digests[module][:DIGITS]) if module in files else None
 
 
 def code_of(cell: Cell) -> dict[Part, str]:
@@ -49,13 +44,3 @@ def code_of(cell: Cell) -> dict[Part, str]:
     parts: tuple[Part, ...] = ("law", "substrate")
     found = {part: source_of(part, name_in(cell, part)) for part in parts}
     return {part: source.digest for part, source in found.items() if source is not None}
-
-
-@lru_cache(maxsize=64)
-def _source(module: ModuleType) -> Source | None:
-    """Return file and digest of a loaded module; loading the file again gives a new module."""
-    path = Path(str(module.__file__))
-    try:
-        return Source(path.name, hashlib.sha256(path.read_bytes()).hexdigest()[:DIGITS])
-    except OSError:  # the file was removed after it was loaded
-        return None

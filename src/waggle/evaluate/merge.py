@@ -5,7 +5,8 @@
 A row is taken if its cell is in the plan and has no finished row here, with the record of its
 episode if one was kept; rows of other plans are left out. Cells are matched by id, whatever a
 recipe calls the method. If the two rows of a cell differ, or a method's rows would be of several
-weights, nothing is taken; with `--again` the rows from there replace those here:
+weights or a world's of several plug-in files, nothing is taken; with `--again` the rows from there
+replace those here:
 
     waggle eval recipes/tables/primary.toml --methods nano --again --merge elsewhere/primary
 
@@ -64,7 +65,7 @@ class _Match(NamedTuple):
     here: Row | None
     """The finished row of the cell here."""
     differs: bool
-    """Whether both rows exist and differ in their episode or their weights."""
+    """Whether both rows exist and differ in their episode, their weights or their files."""
 
 
 _Digests: TypeAlias = Mapping[str, set[str]]
@@ -78,7 +79,7 @@ def merge(plan: Sequence[Cell], folder: Path, other: Path, *, again: bool = Fals
 
     Raises:
         RecordError: if the two rows of a cell differ, or if the rows of a method would be of
-            several laws; the message names it.
+            several laws, or those of a world of several files; the message names it.
     """
     wanted = {cell.key: cell for cell in plan}
     here = {key: row for key, row in finished_rows(folder).items() if key in wanted}
@@ -90,6 +91,8 @@ def merge(plan: Sequence[Cell], folder: Path, other: Path, *, again: bool = Fals
     mixed = [name for name in new if not same_weights(*new[name], *mine.get(name, ()))]
     if mixed and not again:
         raise RecordError(f"{other}: {_describe(mixed, mine, new, taken)}")
+    if not again:
+        _require_one_world([*here.values(), *(match.row for match in taken)], other)
     if differing and not again:
         first, both = differing[0].row, sum(match.here is not None for match in matches)
         raise RecordError(
@@ -151,6 +154,19 @@ def _renamed(cell: Cell, rows: Sequence[Row], other: Path) -> Row:
     return first
 
 
+def _require_one_world(rows: Iterable[Row], other: Path) -> None:
+    """Raise RecordError if rows were played in worlds of one name from different plug-in files."""
+    known: dict[str, str] = {}
+    for row in rows:
+        digest = _world(row)
+        if digest and known.setdefault(row.substrate, digest) != digest:
+            raise RecordError(
+                f"{other}: rows of world {row.substrate!r} are of several versions of its file "
+                f"({known[row.substrate]}, {digest}); take them in place of those here with "
+                "--again --merge, or leave its tasks out with --tasks"
+            )
+
+
 def _require_honest(taken: Iterable[_Match], other: Path) -> None:
     """Verify rows before they are taken.
 
@@ -198,8 +214,14 @@ def _methods(keys: Iterable[Key]) -> set[str]:
 
 
 def _differ(one: Row, two: Row) -> bool:
-    """Return whether two rows of a cell differ in their episode or, if known, their weights."""
-    return not alike(one, two) or not same_weights(one.digest, two.digest)
+    """Return whether two rows of a cell differ in their episode or, if known, in their code."""
+    same = same_weights(one.digest, two.digest) and same_weights(_world(one), _world(two))
+    return not (same and alike(one, two))
+
+
+def _world(row: Row) -> str:
+    """Return the digest of the plug-in file of a row's world; empty if it has none."""
+    return (row.code or {}).get("substrate", "")
 
 
 def _digests(rows: Iterable[Row]) -> dict[str, set[str]]:

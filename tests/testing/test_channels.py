@@ -35,6 +35,7 @@ def test_the_honest_walkers_conform() -> None:
         (walkers.Obeying, {"law chooses"}),
         (walkers.Picking, {"law chooses"}),
         (walkers.Deaf, {"law chooses"}),
+        (walkers.Mumbling, set()),
         (walkers.Binding, set()),
         (walkers.Declared, set()),
     ],

@@ -180,6 +180,14 @@ class Deaf(Walkers):
         return WAIT if waits else proposed
 
 
+class Mumbling(Walkers):
+    """Says of every action but waiting the same, and does it all the same."""
+
+    def step(self, acts: Mapping[int, Act]) -> Mapping[int, str]:
+        native = super().step(acts)
+        return {node: WAIT if text == WAIT else "done" for node, text in native.items()}
+
+
 class Binding(Walkers):
     """Refuses to walk away from the well that a node is committed to: that is waiting."""
 

@@ -23,6 +23,7 @@ from waggle.core.record import UpdateRecord
 from waggle.runtime.state import Node, ShownView
 from waggle.runtime.sync import Engine, LocalUpdate
 from waggle.runtime.transport import Message, Transport
+from waggle.runtime.worlds import native_actions
 from waggle.shards import kept
 from waggle.shards.division import Division, MintedAlias, ShardDecisions, ShardRound, pack, unpack
 
@@ -80,7 +81,7 @@ class Shard(Engine):
                 else:
                     self._done.append(done)
             self.recorder.add_up()
-        native = self.world.step(acts)
+        native = native_actions(self.world.step(acts), self.case.substrate)
         self._native = {} if self._division.curves else native
         crossing = sum(map(len, self._leaving))
         batches = [self._packed(letters) for letters in self._leaving]

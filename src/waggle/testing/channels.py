@@ -316,13 +316,20 @@ def overridden(substrate: Substrate, case: Case) -> Iterator[str]:
 def _ignored(turn: Turn) -> Iterator[tuple[str, bool]]:
     """Yield the actions other than the proposed ones, and whether they were done as those."""
     decided = _any_acts(turn, None)
-    proposed = {i: _proposed(turn.shown[i], None, act.local) for i, act in decided.items()}
+    proposed = {
+        i: act if act.action == WAIT else _proposed(turn.shown[i], None, act.local)
+        for i, act in decided.items()
+    }
     waiting = {i: msgspec.structs.replace(act, action=WAIT) for i, act in proposed.items()}
-    done, meant, waited = (_copied(turn.world).step(a) for a in (decided, proposed, waiting))
+    worlds = [_copied(turn.world) for _ in range(3)]
+    plans = decided, proposed, waiting
+    done, meant, waited = (world.step(a) for world, a in zip(worlds, plans, strict=True))
+    # Where native texts do not tell actions apart, views or scores may.
+    one, two = ((world.score(), _look(world, -1, _NOTHING)) for world in worlds[:2])
     for node, act in decided.items():
         if act.action not in (WAIT, proposed[node].action):
             same = done.get(node) == meant.get(node) != waited.get(node)
-            yield act.action, same
+            yield act.action, same and one == two
 
 
 def _any_acts(turn: Turn, intent: str | None) -> dict[int, Act]:

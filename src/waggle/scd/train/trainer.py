@@ -150,7 +150,8 @@ class Trainer:
         stage, done, seconds = self.plan.stage, self.progress.update, self.progress.seconds
         if stage.seconds is None or not seconds:
             return stage.updates
-        return min(stage.updates, max(done, round(done * stage.seconds / seconds)))
+        # The first update is not timed.
+        return min(stage.updates, max(done, round(1 + (done - 1) * stage.seconds / seconds)))
 
     def _due(self, every: int) -> bool:
         return self.progress.update % every == 0

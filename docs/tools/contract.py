@@ -60,8 +60,9 @@ RECORD --round 0 --agent 0` prints the codes of one update.
 * A **wait** (`WAIT`, or the intent `WAIT`) deposits nothing, commits to nothing and answers
   nothing.
 
-The rules `text`, `json` and `shape` are about text; a `Decision` object only needs fields of the
-right type.
+The rules `text`, `json` and `shape` are about text. A `Decision` object only needs fields of the
+right type, or `shape.type` refuses it: `deposits` is a tuple, also of one `Trace`, and `commit` is
+a `Commitment`.
 """
 SECTIONS = {
     "What a law gets and returns": (Request, Decode, Usage),

@@ -81,14 +81,18 @@ _lent: dict[Kind, dict[str, Any]] = {"substrate": {}, "law": {}, "metric": {}}
 _DECIDING = ("request", "requests", "view", "views")
 """Names of the first argument of a function that would decide, instead of making a law."""
 
+_FROM_A_FILE = "; add --plugin FILE.py if a file of yours defines it"
+
 
 def substrate(name: str) -> Callable[[_Class], _Class]:
     """Register a Substrate class under a name."""
+    _require_name("substrate", name)
     return lambda cls: _register("substrate", name, cls, cls)
 
 
 def law(name: str) -> Callable[[_Factory], _Factory]:
     """Register a law: a class, or a function whose keyword arguments are the law's options."""
+    _require_name("law", name)
     return lambda factory: _register("law", name, factory, factory)
 
 
@@ -96,6 +100,9 @@ def metric(
     name: str, *, better: Literal["higher", "lower"] = "higher", unit: str = ""
 ) -> Callable[[_Compute], Metric]:
     """Register a pure function of an episode record as a metric."""
+    _require_name("metric", name)
+    if better not in ("higher", "lower"):
+        raise PluginError(f"metric {name!r}: better is 'higher' or 'lower', not {better!r}")
 
     def wrap(compute: _Compute) -> Metric:
         value = Metric(name, compute, better, unit)
@@ -103,6 +110,12 @@ def metric(
         return value
 
     return wrap
+
+
+def _require_name(kind: Kind, name: object) -> None:
+    """Report `@law` for `@law("NAME")`, which would lose the decorated object without a word."""
+    if not isinstance(name, str) or not name:
+        raise PluginError(f'@{kind} needs a name; write @{kind}("NAME")')
 
 
 @contextmanager
@@ -183,6 +196,8 @@ def get_substrate(name: str) -> Substrate:
         raise PluginError(f"tasks of substrate {name!r} is a text; write ({made.tasks!r},)")
     if not hasattr(made.options, "model_fields"):
         raise PluginError(f"options of substrate {name!r} is no pydantic model; use BaseModel")
+    if made.name != name:  # options and records would use one name, commands the other
+        raise PluginError(f"substrate {name!r} has the name {made.name!r}; give both one name")
     return made
 
 
@@ -330,7 +345,8 @@ def find_task(text: str) -> Task:
     if own:
         raise PluginError(f"{text!r} is a substrate; name one of its tasks, such as {own[0]}")
     words = [task.name for task in everything] + [task.task for task in everything]
-    raise PluginError(f"task {text!r} is unknown; see `waggle list tasks`{suggest(text, words)}")
+    hint = suggest(text, words) or _FROM_A_FILE
+    raise PluginError(f"task {text!r} is unknown; see `waggle list tasks`{hint}")
 
 
 def _register(kind: Kind, name: str, source: Any, value: _Value) -> _Value:
@@ -388,6 +404,8 @@ def _only_entry(kind: Kind, name: str) -> Entry:
             hint = f"; it comes with `pip install {ELSEWHERE[name]}`"
         elif kind == "law" and "/" in name:
             hint = "; there is no such folder of a law, either"
+        elif kind == "substrate":
+            hint = hint or _FROM_A_FILE
         raise PluginError(f"{kind} {name!r} is unknown; see `waggle list {kind}s`{hint}")
     if len(index[name]) > 1:
         both = " and ".join(f"{entry.target} ({entry.origin})" for entry in index[name])

@@ -157,6 +157,49 @@ def test_a_slip_in_a_world_is_one_line(
     assert not list(tmp_path.glob("runs/*"))
 
 
+@pytest.mark.parametrize(
+    ("decorator", "told"),
+    [
+        ("@law", '@law needs a name; write @law("NAME")'),
+        ("@metric", '@metric needs a name; write @metric("NAME")'),
+        ("@substrate", '@substrate needs a name; write @substrate("NAME")'),
+        ("@metric('up', better='up')", "better is 'higher' or 'lower', not 'up'"),
+    ],
+)
+def test_a_decorator_that_registers_nothing_is_one_line(
+    waggle: Command, tmp_path: Path, decorator: str, told: str
+) -> None:
+    path = tmp_path / "slip.py"
+    path.write_text(
+        f"from waggle import law, metric, substrate\n\n\n{decorator}\ndef it():\n    pass\n",
+        encoding="utf-8",
+    )
+    line = refused(waggle("list", "laws", "--plugin", path))
+    assert told in line and "(slip.py:" in line
+
+
+def test_a_world_registered_under_another_name_is_refused(waggle: Command, tmp_path: Path) -> None:
+    path = tmp_path / "two_names.py"
+    path.write_text(PLUGIN.replace('name, tasks = "lamp"', 'name, tasks = "torch"'), "utf-8")
+    line = refused(waggle("run", "lamp", "--plugin", path, "--out", tmp_path))
+    assert "substrate 'lamp' has the name 'torch'; give both one name" in line
+
+
+def test_a_world_of_a_file_that_was_not_given_asks_for_it(waggle: Command, tmp_path: Path) -> None:
+    assert "add --plugin FILE.py" in refused(waggle("run", "quagmire", "--out", tmp_path))
+    assert "add --plugin FILE.py" in refused(waggle("run", "quagmire/deep", "--out", tmp_path))
+
+
+def test_a_law_named_by_its_file_is_the_method_of_its_name(
+    waggle: Command, plugin: Path, tmp_path: Path
+) -> None:
+    recipe = tmp_path / "own.toml"
+    recipe.write_text(RECIPE.replace("moody", "heuristic"), encoding="utf-8")
+    words = ("eval", recipe, "--executor", "inline", "--out", tmp_path / "run")
+    assert waggle(*words, "--law", plugin).code == 1  # its metric `broken` fails
+    assert {row.method for row in read_rows(tmp_path / "run")} == {"moody"}
+
+
 def test_a_plugin_without_a_file_is_refused(waggle: Command) -> None:
     assert "--plugin needs a value" in refused(waggle("list", "--plugin"))
     assert "'nowhere.py' is no plug-in" in refused(waggle("list", "--plugin", "nowhere.py"))

@@ -105,10 +105,11 @@ def evaluate(
             With --again, they replace rows that differ or have other weights. Can be repeated.
         dry_run: Play nothing; print the cells and decisions of each method, finished and remaining.
         law: A law of your own as one more method of the recipe, in every block: a name from
-            `waggle list laws` or a law's folder. Pass its options as `--law.KEY VALUE`. Only this
-            law is played unless `--methods` names others; with `--merge`, the stored rows of all
-            methods are imported beside its own. The run directory keeps it, so that several laws
-            come into one table; calls without `--law` or `--methods` do not play it.
+            `waggle list laws`, a Python file that registers one law, or a law's folder. Pass its
+            options as `--law.KEY VALUE`. Only this law is played unless `--methods` names others;
+            with `--merge`, the stored rows of all methods are imported beside its own. The run
+            directory keeps it, so that several laws come into one table; calls without `--law` or
+            `--methods` do not play it.
         worker: Use this worker for the methods that have private workers, instead of theirs. Pass
             its options as `--worker.KEY VALUE`; schedules stay as in the recipe.
     """
@@ -192,11 +193,15 @@ def _earlier_laws(place: Path, recipe: Recipe) -> dict[str, plan.MethodSpec]:
 
 
 def _own_method(law: str, options: Mapping[str, str] | None) -> tuple[str, plan.MethodSpec]:
-    """Return the method of `--law`, named after the model of an endpoint, else after the law."""
+    """Return the method of `--law`, named after the model of an endpoint, else after the law.
+
+    A plug-in file stands for its only law, so that `--law FILE.py` and `--law NAME` are one method.
+    """
     if not law:
         raise ConfigError("--law.* belongs to a law; name one with --law")
     known, given = read_law(law, options)
-    name = re.sub(r"[^A-Za-z0-9._+-]+", "-", (options or {}).get("model", law)).strip("-._+")
+    called = (options or {}).get("model", known if law.endswith(".py") else law)
+    name = re.sub(r"[^A-Za-z0-9._+-]+", "-", called).strip("-._+")
     return name, plan.MethodSpec(law=known, options=given)
 
 

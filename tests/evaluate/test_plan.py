@@ -97,6 +97,11 @@ def test_horizons_multiply(tmp_path: Path) -> None:
         ('title = "Small"', "title = " + "[" * 5_000, "not TOML"),
         ('title = "Small"', 'methods_from = "a\\u0000b"', "not TOML"),
         ('title = "Small"', 'backbone = "nano"', "a recipe of training; use `waggle train"),
+        (
+            RECIPE,
+            RECIPE + "options = { beacon = { scoutz = 0.5 } }\n",
+            "beacon has no option 'scoutz'; it has .*did you mean 'scouts'",
+        ),
         (RECIPE, 'tasks = ["beacon"]\ncredit = "group"', "of learning; use `waggle learn TASK"),
     ],
 )
@@ -128,14 +133,13 @@ def test_missing_recipe(tmp_path: Path) -> None:
 
 
 def test_varied_options_multiply(tmp_path: Path) -> None:
-    text = (
-        RECIPE + "options = { beacon = { scouts = 0.5 } }\nvary = { beacon = { reach = [1, 2] } }\n"
-    )
+    text = RECIPE + "options = { beacon = { scouts = 0.5 } }\n"
+    text += 'vary = { beacon = { graph = ["rings", "cubic"] } }\n'
     plan = cells(load(recipe(tmp_path, text)))
     assert len(plan) == 2 * 2 * 3 * 2
     assert {tuple(sorted(c.case.options.items())) for c in plan} == {
-        (("reach", 1), ("scouts", 0.5)),
-        (("reach", 2), ("scouts", 0.5)),
+        (("graph", "rings"), ("scouts", 0.5)),
+        (("graph", "cubic"), ("scouts", 0.5)),
     }
 
 

@@ -17,6 +17,7 @@ from waggle.plugins import get_law
 from waggle.report import catalog, factorial, page, tables
 from waggle.report.provenance import (
     mixed_weights,
+    mixed_worlds,
     not_of_shipped_laws,
     of_other_weights,
     seeds_of,
@@ -53,6 +54,19 @@ def test_the_note_names_method_and_counts() -> None:
     assert note.startswith(MIXED) and note.endswith(": Ours: episodes 8 by aaaa, 4 by bbbb")
     (note,) = mixed_weights(weighed(rows, "learned", "aaaa", "bbbb", "aaaa", ""), recipe)
     assert note.endswith("Ours: episodes 6 by aaaa, 3 by bbbb, 3 by unknown weights")
+
+
+def test_rows_of_two_versions_of_a_world_are_noted(tmp_path: Path) -> None:
+    recipe, rows = silo()
+    one, two = (
+        [msgspec.structs.replace(row, code={"substrate": digest}) for row in rows]
+        for digest in "ab"
+    )
+    assert mixed_worlds([*rows, *one]) == []
+    (note,) = mixed_worlds([*one[:8], *two[8:]])
+    assert note.startswith("MIXED WORLDS, the file of 'silo'")
+    assert note.endswith("episodes 28 by b, 8 by a")
+    assert note in page.make(recipe, tmp_path, [*one[:8], *two[8:]])[0].facts
 
 
 def test_rows_that_do_not_say_are_noted_beside_those_that_do() -> None:

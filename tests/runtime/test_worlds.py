@@ -62,6 +62,10 @@ def test_a_missing_attribute_is_named(name: str) -> None:
         ({"sense": lambda node, local: None}, "`sense` .* returned nothing; return a Sensed"),
         ({"sense": lambda node, local: Sensed({}, "GO")}, "as `proposal`; give a Suggestion"),  # type: ignore[arg-type]
         (
+            {"sense": lambda *_: Sensed({}, Suggestion("GO", response=3))},  # type: ignore[arg-type]
+            "a value of type int as `response` of its proposal; give a text",
+        ),
+        (
             {"sense": lambda *_: Sensed({}, Suggestion("GO"), Evidence("x", 1, 1, 0))},  # type: ignore[arg-type]
             r"no tuple of Evidence as `evidence`; write \(Evidence\(...\),\)",
         ),

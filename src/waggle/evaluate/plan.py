@@ -351,13 +351,21 @@ def tasks_of(patterns: Sequence[str], played: Sequence[plugins.Task] = ()) -> li
 
 
 def _check_options(block: Block, substrates: list[str]) -> None:
-    """Refuse options of substrates that the block does not play, as they have no effect."""
+    """Refuse options of substrates that the block does not play, and those that none has."""
     for name in (*block.options, *block.vary):
         if name not in substrates:
             raise ConfigError(
                 f"options for {name!r} change nothing: the block has tasks of "
                 f"{', '.join(substrates)}{suggest(name, substrates)}"
             )
+        if name in plugins.names("substrate"):  # a report does without the plug-in
+            known = plugins.get_substrate(name).options
+            given = {**block.options.get(name, {}), **block.vary.get(name, {})}
+            strange = [key for key in given if key not in known.model_fields]
+            if strange and known.model_config.get("extra") != "allow":
+                listed = ", ".join(known.model_fields) or "none"
+                hint = suggest(strange[0], list(known.model_fields))
+                raise ConfigError(f"{name} has no option {strange[0]!r}; it has {listed}{hint}")
 
 
 def _cases(block: Block, task: plugins.Task) -> list[Case]:

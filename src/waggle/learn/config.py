@@ -35,7 +35,9 @@ class Adapter(_Settings):
     """The adapter for training a large backbone; a small one is trained in full."""
 
     rank: Count = 32
+    """Rank of the adapter."""
     alpha: Count = 64
+    """LoRA alpha."""
     above: Annotated[int, Field(ge=0)] = 50_000_000
     """Backbones with more weights than this are trained with an adapter."""
 
@@ -63,6 +65,7 @@ class Settings(_Settings):
     """Settings of one run of learning from outcomes."""
 
     name: str = "learn"
+    """Name of the run, in its files and on the card."""
     tasks: tuple[str, ...] = ()
     """Names of `waggle list tasks`, or of a substrate for all of its tasks."""
     often: dict[str, Count] = {}
@@ -103,11 +106,13 @@ class Settings(_Settings):
     mode: Literal["constrained", "free"] = "constrained"
     """How episodes are sampled: from admissible records only, or freely."""
     temperature: Annotated[float, Field(gt=0, le=10)] = 1.0
+    """Sampling temperature: high to explore, lower late in training."""
     charge: Weight = 1.0
     """Penalty subtracted from the advantage of a decision that was not executable as decoded."""
     minutes: Annotated[float, Field(gt=0, le=1_440)] = 10.0
     """Time budget of the loop; the run ends when this or `batches` is reached."""
     batches: Count = 100_000
+    """Maximum number of batches."""
     ahead: bool = False
     """Sample a batch while the previous one is trained on, with weights that are one batch older;
     refused with one of `machine.processes`, where nothing would overlap. The batch after a
@@ -117,7 +122,9 @@ class Settings(_Settings):
     updates: Count = 2
     """Optimizer updates per batch."""
     rate: Annotated[float, Field(gt=0, le=1)] = 2e-5
+    """Learning rate."""
     rate_warm_up: Annotated[int, Field(ge=0)] = 4
+    """Updates in which the rate rises to its value."""
     clip: Annotated[float, Field(gt=0)] = 0.2
     """PPO's clipping range: how far the ratio of new to sampled probability may be from 1."""
     kl: Weight = 0.01

@@ -25,6 +25,7 @@ from waggle.report.provenance import (
     CountedRows,
     counted,
     failed_calls,
+    mixed_worlds,
     not_of_shipped_laws,
     seeds_of,
 )
@@ -75,7 +76,8 @@ def make(recipe: Recipe, folder: Path, rows: Rows | None = None) -> tuple[Report
         raise ConfigError(f"{folder} holds no rows and no diagnoses; run `waggle eval` first")
     facts = [f"episodes: {len(kept.rows):,}, failed: {len(kept.failed)}"]
     facts += [f"seeds: {seeds_of(kept.rows)}"] if kept.rows else []
-    facts += [*kept.notes, *not_of_shipped_laws(kept.rows, recipe), *failed_calls(kept, recipe)]
+    facts += [*mixed_worlds(kept.rows), *kept.notes]
+    facts += [*not_of_shipped_laws(kept.rows, recipe), *failed_calls(kept, recipe)]
     facts += _failed(kept.failed, recipe)
     played = _sessions(sessions.read(folder), recipe)
     first, arms = opening(kept.rows, recipe), factorial.outcome(made)

@@ -243,6 +243,22 @@ def mixed_weights(rows: Iterable[Row], recipe: Recipe) -> tuple[str, ...]:
     return tuple(f"{text}: {'; '.join(parts)}" for text, parts in lines.items() if parts)
 
 
+def mixed_worlds(rows: Iterable[Row]) -> list[str]:
+    """Return notes on the worlds whose plug-in file changed between episodes."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        digest = (row.code or {}).get("substrate")
+        if digest:
+            counts[row.substrate][digest] += 1
+    return [
+        f"MIXED WORLDS, the file of {name!r} changed between episodes and differences are between "
+        "other worlds; play all methods again with --again: episodes "
+        + ", ".join(f"{count:,} by {digest}" for digest, count in own.most_common())
+        for name, own in counts.items()
+        if len(own) > 1
+    ]
+
+
 def weights_of_shipped_laws(rows: Iterable[Row], recipe: Recipe) -> dict[str, dict[str, int]]:
     """Count the rows of each method with a shipped law by the digest of the weights."""
     ships = shipped.names()

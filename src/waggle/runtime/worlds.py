@@ -115,6 +115,10 @@ def why_no_view(swarm: Swarm, nodes: Sequence[int]) -> str:
             return f"`sense` {owner} {_kind(sensed)}; return a Sensed"
         if not isinstance(sensed.proposal, Suggestion):
             return f"`sense` {owner} {_kind(sensed.proposal)} as `proposal`; give a Suggestion"
+        for name in ("action", "claim", "response"):
+            value = getattr(sensed.proposal, name)
+            if not isinstance(value, str) and (value is not None or name == "action"):
+                return f"`sense` {owner} {_kind(value)} as `{name}` of its proposal; give a text"
         rows: Any = sensed.evidence
         if not isinstance(rows, Sequence) or not all(isinstance(row, Evidence) for row in rows):
             return f"`sense` {owner} no tuple of Evidence as `evidence`; write (Evidence(...),)"

@@ -85,6 +85,25 @@ def test_without_relay_the_best_floor_that_was_played_counts() -> None:
     assert found is not None and "No floor was played" in found.outcome
 
 
+def test_no_floor_stands_beside_relay_where_none_holds_the_refuted_claim() -> None:
+    methods = {"whole": {"law": "expert"}, "relay": {"law": "relay"}}
+    block = {**sheets.LATE, "methods": list(methods)}
+    recipe = sheets.recipe(block, methods=methods)
+    rows = [
+        sheets.late_row(cell, hit=cell.method == "whole", latency=2.0, stale=1.0)
+        for cell in cells(recipe)
+    ]
+    idle = [
+        msgspec.structs.replace(row, course={**row.course, "holders": [0.0]})
+        if row.method == "relay"
+        else row
+        for row in rows
+    ]
+    for played, floor in ((rows, "relay"), (idle, "")):
+        found = opening(played, recipe)
+        assert found is not None and {each.floor for each in found.settings} == {floor}
+
+
 def test_a_learned_law_is_told_whether_or_not_it_is_the_best() -> None:
     methods = {name: {**METHODS[name], "teacher": "expert"} if name == "twin" else METHODS[name]
                for name in METHODS}  # fmt: skip

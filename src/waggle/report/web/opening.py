@@ -253,8 +253,11 @@ def _learned(name: str, recipe: Recipe) -> bool:
 
 
 def _any_floor(means: dict[str, float], recipe: Recipe) -> str | None:
-    """Return the best floor that was played; used if `relay` was not played."""
-    known = [name for name in means if recipe.methods[name].law in floors.FLOORS]
+    """Return the best floor that was played if `relay` was not; else no floor can do the task."""
+    laws = {name: recipe.methods[name].law for name in means}
+    if floors.RELAY in laws.values():
+        return None
+    known = [name for name, law in laws.items() if law in floors.FLOORS]
     return max(known, key=means.__getitem__, default=None)
 
 

@@ -100,8 +100,9 @@ def test_laws_of_ones_own_come_into_one_table(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("echo.py").write_text(ECHO)
-    for name in ("small.toml", "other.toml"):
-        Path(name).write_text(RECIPE.replace(', "gone"]', "]"))
+    small = RECIPE.replace(', "gone"]', "]")
+    Path("small.toml").write_text(small)
+    Path("other.toml").write_text(small.replace('title = "Small"', 'title = "Other"'))
     base, mine = ("eval", "small.toml", "--executor", "inline"), ("--plugin", "echo.py", "--law")
     for model in ("alpha", "beta"):
         done = run(capsys, *base, *mine, "echo", "--law.model", model)
@@ -116,6 +117,10 @@ def test_laws_of_ones_own_come_into_one_table(
     named = [line.split("|")[1].strip(" †") for line in table.splitlines() if line[:2] == "| "]
     assert named[2:] == ["one", "two", "alpha", "beta", "relay"]
     assert run(capsys, *base, "--methods", "alpha,relay")["known"] == 6
+    monkeypatch.chdir("runs")
+    elsewhere = ("eval", "../small.toml", "--out", "small", "--methods", "beta")
+    assert run(capsys, *elsewhere)["known"] == 3
+    monkeypatch.chdir("..")
     assert main([*base, *mine, "echo", "--law.model", "beta", "--law.shout", "on"]) == 0
     assert "beta has other options now" in capsys.readouterr().err
     run(capsys, "eval", "other.toml", "--out", "runs/small", "--executor", "inline", "--seeds", "1")

@@ -118,12 +118,14 @@ _BEHAVIOUR = (
     Endpoint("stale AUC", "stale_auc", effect="stale AUC"),
     Endpoint("post msg./agent", "post_messages", effect="post msg./agent"),
     Endpoint("Silo msg./agent", "post_messages", effect="Silo msg./agent", substrate="silo"),
+    Endpoint("Silo score (%)", "score", 100.0, 1, "Silo score (pp)", substrate="silo"),
 )
 
 
 def tables(folder: Path, rows: Rows, recipe: Recipe) -> list[Table]:
     """Return the factorial tables of a run directory; an empty list if it has no arms."""
     found = read_arms(folder)
+    others = [row for row in rows if row.shock and not arm_of(row.method)]
     rows = [row for row in rows if arm_of(row.method)]
     late, plain = ([row for row in rows if row.shock == shock] for shock in (True, False))
     pooled_late, one = by_arm(late, recipe)
@@ -141,7 +143,9 @@ def tables(folder: Path, rows: Rows, recipe: Recipe) -> list[Table]:
         ),
     ]
     if late:
-        made.append(_by_cell(pooled_late, one, late, mixed))
+        beside = {name: spec for name, spec in recipe.methods.items() if not arm_of(name)}
+        one = one.model_copy(update={"methods": {**one.methods, **beside}})
+        made.append(_by_cell([*pooled_late, *others], one, late, mixed))
     return [table for table in made if table.rows]
 
 
@@ -171,7 +175,7 @@ def _by_cell(pooled: Rows, one: Recipe, late: Rows, mixed: Sequence[str]) -> Tab
     """Tabulate late counterevidence by arm and cell; an arm with fewer episodes has a dagger."""
     fewer = _fewer_episodes(late)
     named = {
-        arm: spec.model_copy(update={"label": _titled(arm, fewer)})
+        arm: spec.model_copy(update={"label": _titled(arm, fewer)}) if arm in ARMS else spec
         for arm, spec in one.methods.items()
     }
     cells = reorganization.cells(pooled, one.model_copy(update={"methods": named}))
